@@ -13,7 +13,7 @@ from deployments.errors import ApiError
 from vocab.decoding.select import Select
 from vocab.lists.levels import resolve_level
 from vocab.lists.wordlists import AskedSource, Unit
-from vocab.options import Case, End, Layout, ListOptions, Punctuation
+from vocab.options import Case, End, Layout, ListOptions, Punctuation, Segmentation
 from vocab.text.changes import ListChanges
 
 ChatBody: TypeAlias = dict[str, Any]
@@ -74,8 +74,8 @@ class VocabularySpec(BaseModel):
         words: The client's own list, in rank order, instead of a list of that name.
         extra_words: Allowed whatever N.
         exclude_words: Left out, in every form.
-        case, numbers, punctuation, layout, end: See ``ListOptions``. By default an answer ends with a sentence, or
-            with a word where there are no marks.
+        case, numbers, punctuation, layout, end, segmentation: See ``ListOptions``. By default an answer ends with a
+            sentence, or with a word where there are no marks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -95,6 +95,7 @@ class VocabularySpec(BaseModel):
     punctuation: Punctuation = "standard"
     layout: Layout = "prose"
     end: End = "sentence"
+    segmentation: Segmentation = "longest"
 
     @model_validator(mode="before")
     @classmethod
@@ -133,7 +134,12 @@ class VocabularySpec(BaseModel):
             OptionsError: The options contradict one another.
         """
         return ListOptions(
-            case=self.case, layout=self.layout, numbers=self.numbers, punctuation=self.punctuation, end=self.end
+            case=self.case,
+            layout=self.layout,
+            numbers=self.numbers,
+            punctuation=self.punctuation,
+            end=self.end,
+            segmentation=self.segmentation,
         )
 
     @property

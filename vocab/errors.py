@@ -40,7 +40,7 @@ class UnknownLevelError(WordListError):
 
 
 class UnsupportedScriptError(WordListError):
-    """The language is written without spaces, which is not supported yet."""
+    """The language is written without spaces, and there is no dictionary to find its words with."""
 
 
 class EmptyWordListError(WordListError):

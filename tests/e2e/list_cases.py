@@ -45,7 +45,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"lang": "CON"}, "vocab.lang", "Known languages: "),
     ({"lang": "EN"}, "vocab.lang", "Known languages: "),
     ({"lang": "еn"}, "vocab.lang", "Known languages: "),
-    ({"lang": "zh"}, "vocab.lang", "without spaces"),
+    ({"lang": "km"}, "vocab.lang", "without spaces"),
     ({"lang": "empty"}, "vocab.lang", "no word"),
     ({"lang": "a\nb"}, "vocab.lang", "control characters"),
     ({"lang": "x" * 10_000}, "vocab.lang", "64 characters"),

@@ -240,7 +240,7 @@ def test_special_tokens_in_a_prompt_are_text(service: Service) -> None:
     [
         ({"vocab_lang": "xx", "vocab_n_words": 10}, "invalid_vocabulary", "Known languages: "),
         ({"vocab_lang": "../../etc/passwd", "vocab_n_words": 10}, "invalid_vocabulary", "Known languages: "),
-        ({"vocab_lang": "zh", "vocab_n_words": 10}, "invalid_vocabulary", "without spaces"),
+        ({"vocab_lang": "km", "vocab_n_words": 10}, "invalid_vocabulary", "without spaces"),
         ({"vocab_lang": "empty", "vocab_n_words": 10}, "invalid_vocabulary", "no word"),
         ({"vocab_lang": "en"}, None, "vocab_n_words"),
         ({"vocab_lang": "en", "vocab_n_words": 0}, None, "at least 1"),

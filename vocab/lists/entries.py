@@ -1,16 +1,19 @@
 """Check and normalize the entries of a list: the lines of a file and the words of a request alike."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
 from vocab.errors import InvalidWordListError
-from vocab.marks import BLANK
+from vocab.marks import BLANK, unspaced_marks
 
 MAX_WORD_CHARS: Final = 1_000
 
 _JOINERS: Final = "\u200c\u200d"
 """Zero-width (non-)joiner: invisible, but Persian and Hindi spelling needs them inside a word."""
+
+_VARIATION_SELECTORS: Final = re.compile("[\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 _REJECTED_CATEGORIES: Final = {
     "Cc": "control character",
@@ -21,7 +24,7 @@ _REJECTED_CATEGORIES: Final = {
 }
 
 
-def clean_words(words: Sequence[str], place: str) -> tuple[str, ...]:
+def clean_words(words: Sequence[str], place: str, unspaced: str | None = None) -> tuple[str, ...]:
     """Normalize each word of a request with ``clean_entry``, and drop duplicates.
 
     Unlike a line of a file, an entry that begins with "#" is a word and an empty one is an error.
@@ -29,6 +32,7 @@ def clean_words(words: Sequence[str], place: str) -> tuple[str, ...]:
     Args:
         words: As the client wrote them.
         place: Where they stand in the request ("vocab.words"), for the error message.
+        unspaced: The language without spaces that they are of, if any, as ``clean_entry``.
 
     Raises:
         InvalidWordListError: An entry cannot be a word; names the place and the first such entry, counted from 0.
@@ -36,7 +40,7 @@ def clean_words(words: Sequence[str], place: str) -> tuple[str, ...]:
     cleaned: dict[str, None] = {}
     for index, entry in enumerate(words):
         try:
-            word = clean_entry(entry)
+            word = clean_entry(entry, unspaced)
         except InvalidWordListError as error:
             raise InvalidWordListError(f"{place}[{index}]: {error}") from None
         if not word:
@@ -45,14 +49,43 @@ def clean_words(words: Sequence[str], place: str) -> tuple[str, ...]:
     return tuple(cleaned)
 
 
-def clean_entry(entry: str) -> str:
+def clean_entry(entry: str, unspaced: str | None = None) -> str:
     """Normalize an entry: NFC, stripped, with runs of blanks collapsed to one; it may become empty.
 
-    Any visible characters are allowed, the marks of a text included.
+    Any visible characters are allowed, the marks of a text included; but an entry of a language without spaces
+    (``unspaced``: zh, zh-Hant, ja, th) has no blank, none of that language's marks, and nothing that is only shown with
+    the character before it where that is another word's.
 
     Raises:
         InvalidWordListError: It has an invisible character, or more than ``MAX_WORD_CHARS``. The caller says where.
     """
+    word = _clean(entry)
+    if unspaced is not None:
+        _check_unspaced(word, unspaced)
+    return word
+
+
+def _check_unspaced(word: str, language: str) -> None:
+    """Raise ``InvalidWordListError`` for what cannot be a word among words that nothing parts."""
+    if BLANK in word:
+        raise InvalidWordListError(f"{word[:80]!r} has a blank, and words are not parted here. Write each by itself.")
+    for char in word:
+        if char in unspaced_marks(language):
+            raise InvalidWordListError(
+                f"{word[:80]!r} has the mark {char!r}, which stands between words. Write the words without it."
+            )
+        if _VARIATION_SELECTORS.match(char) or char in _JOINERS:
+            raise InvalidWordListError(
+                f"{word[:80]!r} has U+{ord(char):04X}, which only changes how a character looks. Remove it."
+            )
+    if word and unicodedata.category(word[0])[0] == "M":
+        raise InvalidWordListError(
+            f"{word[:80]!r} begins with the combining mark U+{ord(word[0]):04X}. Write it with its letter."
+        )
+
+
+def _clean(entry: str) -> str:
+    """Normalize an entry, and raise ``InvalidWordListError``, as ``clean_entry`` of any language."""
     # Nearly all entries are letters and nothing else: no blank is among them, and none is rejected.
     if entry.isalpha() and len(entry) <= MAX_WORD_CHARS:
         return entry if entry.isascii() else unicodedata.normalize("NFC", entry)

@@ -142,7 +142,7 @@ def load_word_list(
     if lang not in files:
         lang = _built_in_name(lang)
     if lang in files:
-        return WordList(lang, words_of_file(files[lang]), "file")
+        return WordList(lang, words_of_file(files[lang], unspaced_language(lang)), "file")
     packs = wordfreq.available_languages("best")
     differences = differences_of(lang) if source == "auto" else None
     if lang not in packs and differences is None:
@@ -186,7 +186,7 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
     """
     if lang is not None:
         check_language(lang)
-    cleaned = clean_words(words, "words")
+    cleaned = clean_words(words, "words", unspaced_language(lang or NO_LANGUAGE))
     if not cleaned:
         raise EmptyWordListError("The list has no words: name at least one, the most frequent first.")
     return WordList(lang or NO_LANGUAGE, cleaned, "inline")
@@ -276,8 +276,8 @@ def list_files(wordlist_dir: Path | None) -> dict[str, Path]:
     }
 
 
-def words_of_file(path: Path) -> tuple[str, ...]:
-    """Read the words of a list file, in its order.
+def words_of_file(path: Path, unspaced: str | None = None) -> tuple[str, ...]:
+    """Read the words of a list file, in its order; ``unspaced`` as in ``clean_entry``.
 
     Raises:
         InvalidWordListError: A line of the file cannot be a word.
@@ -285,7 +285,7 @@ def words_of_file(path: Path) -> tuple[str, ...]:
     """
     # Read as bytes: only a line feed ends a line, and one damaged line is reported by its number.
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
-    words = tuple(dict.fromkeys(_words_of_lines(lines, path.name)))
+    words = tuple(dict.fromkeys(_words_of_lines(lines, path.name, unspaced)))
     if not words:
         raise EmptyWordListError(
             f"There is no word in {path.name}, line 1 to {len(lines)}: write one word a line, the most frequent first."
@@ -293,13 +293,13 @@ def words_of_file(path: Path) -> tuple[str, ...]:
     return words
 
 
-def _words_of_lines(lines: Iterable[bytes], file_name: str) -> Iterator[str]:
+def _words_of_lines(lines: Iterable[bytes], file_name: str, unspaced: str | None) -> Iterator[str]:
     """Yield the words of a list file's lines, normalized, without empty lines and comments."""
     for number, raw in enumerate(lines, start=1):
         try:
             line = raw.decode().strip()
             if line and not line.startswith("#"):
-                yield clean_entry(line)
+                yield clean_entry(line, unspaced)
         except UnicodeDecodeError:
             raise InvalidWordListError(f"{file_name}, line {number}: not UTF-8. Save the file as UTF-8.") from None
         except InvalidWordListError as error:

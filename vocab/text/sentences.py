@@ -26,8 +26,8 @@ _END: Final = re.compile(rf"[{re.escape(SENTENCE_MARKS)}]+[{_QUOTES}]*(?=\s|$)")
 _WIDE_QUOTES: Final = "」』》）”’"
 _WIDE_LETTER: Final = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WIDE_END: Final = re.compile(
-    rf"(?:…*[{UNSPACED_SENTENCE_MARKS}][{UNSPACED_SENTENCE_MARKS}…]*|…+(?=[{_WIDE_QUOTES}]*[{_WIDE_LETTER}「『《（“‘]))"
-    rf"(?:[{_WIDE_QUOTES}]+(?![と，、；：])|(?![{_WIDE_QUOTES}，、；：]))"
+    rf"(?:…*[{UNSPACED_SENTENCE_MARKS}][{UNSPACED_SENTENCE_MARKS}…]*+|…++(?=[{_WIDE_QUOTES}]*[{_WIDE_LETTER}「『《（“‘]))"
+    rf"(?:[{_WIDE_QUOTES}]++(?![と，、；：])|(?![{_WIDE_QUOTES}，、；：]))"
 )
 _BREAK: Final = re.compile(r"[^\S\n]*\n\s*")
 _LAST_WORD: Final = re.compile(r"([^\W\d_]+)\.$")

@@ -17,7 +17,10 @@ from vocab.text.report import NUMBER
 SYMBOL: Final = "symbol"
 """The group of ``unit_pattern`` that a symbol matches."""
 
-_HIDDEN: Final = "\u00ad\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202c\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
+_HIDDEN: Final = (
+    "\u00ad\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202c\u2060-\u2064"
+    "\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
+)
 """Characters that are not shown and that ordinary texts have: soft hyphens, joiners and spaces without width,
 directions, variation selectors. As in a regular expression's brackets. Tags (U+E0000), overrides of the direction,
 which show a text in another order, and all others that are not shown count as symbols."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
+from vocab.options import Segmentation
 from wordbound.cli.commands import InputError
 from wordbound.cli.service import URL_VARIABLE
 
@@ -45,6 +46,10 @@ ExtraWordsOption: TypeAlias = Annotated[
 ExcludeWordsOption: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Words left out, in every form.")
 ]
+SegmentationOption: TypeAlias = Annotated[
+    Segmentation | None,
+    typer.Option(help="Without spaces: each word the longest of the dictionary, or any way into listed words."),
+]
 MaxTokensOption: TypeAlias = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="The longest answer; a word takes about 1.3 in English.")
 ]
@@ -56,7 +61,7 @@ SeedOption: TypeAlias = Annotated[int | None, typer.Option(metavar="N", help="Th
 
 @dataclass(frozen=True)
 class WordListOptions:
-    """The word-list options of a command: language, size, level, list file, and words added or left out."""
+    """The word-list options of a command: language, size, level, list file, words added or left out, segmentation."""
 
     lang: LangOption = None
     words: WordsOption = None
@@ -65,6 +70,7 @@ class WordListOptions:
     names: NamesOption = None
     extra_words: ExtraWordsOption = None
     exclude_words: ExcludeWordsOption = None
+    segmentation: SegmentationOption = None
 
     def members(self) -> dict[str, Any]:
         """Build a request's ``vocab`` from the options, reading their word files.
@@ -84,6 +90,7 @@ class WordListOptions:
             "words": words_in(self.list_file) if self.list_file else None,
             "extra_words": added or None,
             "exclude_words": words_in(self.exclude_words) if self.exclude_words else None,
+            "segmentation": self.segmentation,
         }
         return drop_none(members)
 

@@ -63,7 +63,8 @@ def check(
         changes = named.load_changes()
         changes.check(word_list.language)
         new = () if new_words is None else _new_words(new_words)
-        checker = TextChecker(word_list, ListOptions(numbers=numbers), named.num_words(word_list), changes, new)
+        options = ListOptions(numbers=numbers, segmentation=named.segmentation_of(word_list))
+        checker = TextChecker(word_list, options, named.num_words(word_list), changes, new)
         prepared = None if schema is None else _schema(schema)
         texts = [(name, *_strings(name, _read(name), prepared)) for name in files]
     except (VocabularyError, OSError) as error:

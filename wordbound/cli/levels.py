@@ -169,7 +169,7 @@ def grammar(
     """
     try:
         word_list = named.load()
-        options = ListOptions(case, layout, numbers, punctuation, end)
+        options = ListOptions(case, layout, numbers, punctuation, end, named.segmentation_of(word_list))
         changes = named.load_changes()
         text = write_grammar(word_list, options, named.num_words(word_list), changes, dialect)
         if output is None:

@@ -15,10 +15,12 @@ from vocab.lists.wordlists import (
     WordList,
     check_language,
     load_word_list,
+    unspaced_language,
     words_of_file,
 )
+from vocab.options import Segmentation
 from vocab.text.changes import ListChanges
-from wordbound.cli.asking import ExcludeWordsOption, ExtraWordsOption, LangOption
+from wordbound.cli.asking import ExcludeWordsOption, ExtraWordsOption, LangOption, SegmentationOption
 
 SourceOption: TypeAlias = Annotated[
     AskedSource, typer.Option(help="wordfreq: the raw list, instead of the cleaned one.")
@@ -54,6 +56,7 @@ class LocalListOptions:
     unit: UnitOption = "form"
     extra_words: ExtraWordsOption = None
     exclude_words: ExcludeWordsOption = None
+    segmentation: SegmentationOption = None
 
     def load(self) -> WordList:
         """Load the word list that the options name; of a level that is no band, the words of the level.
@@ -67,7 +70,7 @@ class LocalListOptions:
                 raise typer.BadParameter("choose one of --list and --level")
             if self.lang is not None:
                 check_language(self.lang)
-            word_list = WordList(self.lang or NO_LANGUAGE, words_of_file(self.list_file), "file")
+            word_list = WordList(self.lang or NO_LANGUAGE, self._words(self.list_file), "file")
         elif self.level is not None:
             if self.unit == "lemma":
                 raise typer.BadParameter("choose one of --unit and --level")
@@ -93,8 +96,18 @@ class LocalListOptions:
 
     def load_changes(self) -> ListChanges:
         """Read the files of extra and excluded words into the changes of a list."""
-        return ListChanges(_words(self.extra_words), _words(self.exclude_words))
+        return ListChanges(self._words(self.extra_words), self._words(self.exclude_words))
 
+    def segmentation_of(self, word_list: WordList) -> Segmentation:
+        """Return how texts of the list are cut into words.
 
-def _words(path: Path | None) -> tuple[str, ...]:
-    return () if path is None else words_of_file(path)
+        Raises:
+            typer.BadParameter: ``--segmentation`` is given for a language with spaces.
+        """
+        if self.segmentation is not None and unspaced_language(word_list.lang) is None:
+            raise typer.BadParameter("--segmentation is for languages without spaces: zh, zh-Hant, ja, th")
+        return self.segmentation or "longest"
+
+    def _words(self, path: Path | None) -> tuple[str, ...]:
+        """Read a file of words of the options' language; none without a file."""
+        return () if path is None else words_of_file(path, unspaced_language(self.lang or NO_LANGUAGE))

@@ -10,10 +10,10 @@ import torch
 
 from vocab.automaton.tokenizer import speller_of
 from vocab.lists.entries import clean_words
-from vocab.lists.wordlists import inline_word_list, load_word_list
+from vocab.lists.wordlists import inline_word_list, load_word_list, unspaced_language
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.states import ListStates
-from vocab.options import Case, End, Layout, ListOptions, Punctuation
+from vocab.options import Case, End, Layout, ListOptions, Punctuation, Segmentation
 from vocab.text.changes import ListChanges
 from vocab.text.forms import case_of
 
@@ -43,11 +43,12 @@ class WordList:
         words: A list of one's own, the most frequent first; ``lang`` then names the rules of spelling.
         extra_words: Words that are allowed besides.
         exclude_words: Words that are not allowed.
-        case: As of a request's ``vocab``, and so are the next four.
+        case: As of a request's ``vocab``, and so are the next five.
         layout: Where lines may break.
         numbers: Whether numbers in digits are allowed.
         punctuation: Which marks there are.
         end: Where a text may end.
+        segmentation: How texts without spaces are cut into words.
         safe: Leave profanity out of a built-in list.
         wordlist_dir: A folder with list files.
         eos_token_ids: The tokens that end a text; the tokenizer's own by default.
@@ -76,6 +77,7 @@ class WordList:
         numbers: bool = False,
         punctuation: Punctuation = "standard",
         end: End = "word",
+        segmentation: Segmentation = "longest",
         safe: bool = True,
         wordlist_dir: str | Path | None = None,
         eos_token_ids: Iterable[int] | None = None,
@@ -99,10 +101,11 @@ class WordList:
         if eos_token_ids is None:
             eos_token_ids = () if tokenizer.eos_token_id is None else (tokenizer.eos_token_id,)
         self.eos_token_ids = frozenset(eos_token_ids)
-        options = ListOptions(case=case, layout=layout, numbers=numbers, punctuation=punctuation, end=end)
+        options = ListOptions(case, layout, numbers, punctuation, end, segmentation)
         # Decided by the whole list, of which only what is needed is compiled.
         options = replace(options, case=case_of(options, has_capitals=word_list.has_capitals))
-        changes = ListChanges(clean_words(extra_words, "extra_words"), clean_words(exclude_words, "exclude_words"))
+        added = clean_words(extra_words, "extra_words", unspaced_language(word_list.lang))
+        changes = ListChanges(added, clean_words(exclude_words, "exclude_words"))
         changes.check(word_list.language)
         self._states = ListStates.of(word_list.up_to(self.n_words), options, speller, self.n_words, changes)
         self._stops = np.asarray(sorted(self.eos_token_ids), dtype=np.int32)

@@ -9,6 +9,7 @@ from deployments.errors import BadRequestError
 from deployments.protocol.validation import INT64_MAX, AtMost, Body
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
+from vocab.lists.wordlists import NO_LANGUAGE, unspaced_language
 
 MAX_USES: Final = 64
 """Of all required words together."""
@@ -73,7 +74,7 @@ class AuthorMembers(Body):
                 )
             update["reach"] = self.new_words.n_words
         if self.must_use:
-            words = self._clean_must_use()
+            words = self._clean_must_use(unspaced_language(spec.lang or NO_LANGUAGE))
             update["extra_words"] = tuple(dict.fromkeys((*spec.extra_words, *words)))
         return spec.model_copy(update=update)
 
@@ -93,8 +94,8 @@ class AuthorMembers(Body):
         )
         return None if asked == AuthorControls() else asked
 
-    def _clean_must_use(self) -> tuple[str, ...]:
-        """Return the required words, normalized as a list's entries are."""
+    def _clean_must_use(self, unspaced: str | None = None) -> tuple[str, ...]:
+        """Return the required words, normalized as a list's entries are; ``unspaced`` as in ``clean_words``."""
         asked = self.must_use or []
         if sum(one.count or 1 for one in asked) > MAX_USES:
             raise BadRequestError(
@@ -103,7 +104,7 @@ class AuthorMembers(Body):
         words = []
         for index, one in enumerate(asked):
             try:
-                [word] = clean_words([one.word], "vocab.must_use")
+                [word] = clean_words([one.word], "vocab.must_use", unspaced)
             except InvalidWordListError as error:
                 raise BadRequestError(
                     str(error).replace("[0]", f"[{index}].word", 1), f"vocab.must_use[{index}].word"

@@ -15,9 +15,9 @@ from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, Model
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.levels import BANDS, language_of_level
-from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, check_language, language_of
-from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER
-from vocab.options import Case, End, Layout, Punctuation
+from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, check_language, language_of, unspaced_language
+from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER, unspaced_marks
+from vocab.options import Case, End, Layout, Punctuation, Segmentation
 from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
 
 _LIST_NAME: Final = (
@@ -84,6 +84,9 @@ class ListMembers(Body):
     """Whether the text is ``prose`` (the default) or ``lines``."""
     end: End | None = None
     """Where a text may end: after a ``sentence`` (the default where there are marks) or a ``word``."""
+    segmentation: Segmentation | None = None
+    """How a text of a language without spaces is cut into words (zh, ja, th): each is the ``longest`` of the language's
+    dictionary (the default), or there is ``any`` way to cut the text into listed words."""
 
 
 class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
@@ -117,13 +120,19 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
                 check_language(self.lang)
             except WordListError as error:
                 raise BadRequestError(str(error), "vocab.lang", "invalid_vocabulary") from None
+        lang = self._language()
+        unspaced = unspaced_language(lang or NO_LANGUAGE)
+        if self.segmentation is not None and unspaced is None:
+            of_what = "of no language" if lang is None else f"of {lang[:40]!r}"
+            raise BadRequestError(
+                "'vocab.segmentation' is about languages written without spaces (zh, zh-Hant, ja, th), and this list "
+                f"is {of_what}: leave it out, or name such a language by 'lang'.",
+                "vocab.segmentation",
+            )
         members = {name: getattr(self, name) for name in ListMembers.model_fields}
-        given = {name: _clean_words(name, value) for name, value in members.items() if value is not None}
+        given = {name: _clean_words(name, value, unspaced) for name, value in members.items() if value is not None}
         if self.level is not None:
-            try:
-                given["lang"] = language_of_level(self.level, self.lang)
-            except WordListError as error:
-                raise BadRequestError(str(error), "vocab.level", "invalid_vocabulary") from None
+            given["lang"] = lang
             if self.level in BANDS:
                 given |= {"level": None, "n_words": BANDS[self.level]}
         spec = VocabularySpec(**given)
@@ -141,6 +150,19 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
         except OptionsError as error:
             raise BadRequestError(str(error).replace("extra_words", "'vocab.must_use'"), "vocab.must_use") from None
         return spec
+
+    def _language(self) -> str | None:
+        """Return the list that ``lang`` names, or the level's; None for none.
+
+        Raises:
+            BadRequestError: There is no such level, or it is of another language.
+        """
+        if self.level is None:
+            return self.lang
+        try:
+            return language_of_level(self.level, self.lang)
+        except WordListError as error:
+            raise BadRequestError(str(error), "vocab.level", "invalid_vocabulary") from None
 
     def _check_level(self) -> None:
         """Refuse members that say which words count, beside a level."""
@@ -170,12 +192,12 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
             )
 
 
-def _clean_words(name: str, value: Any) -> Any:
-    """Normalize a member that is a list of words; return any other as it is."""
+def _clean_words(name: str, value: Any, unspaced: str | None) -> Any:
+    """Normalize a member that is a list of words; return any other as it is. ``unspaced`` is as in ``clean_words``."""
     if not isinstance(value, list):
         return value
     try:
-        return clean_words(value, f"vocab.{name}")
+        return clean_words(value, f"vocab.{name}", unspaced)
     except InvalidWordListError as error:
         # "vocab.words[3]: a control character …"
         message = str(error)
@@ -191,7 +213,7 @@ def without_bad_words(spec: VocabularySpec, bad_words: list[str]) -> VocabularyS
     """
     language = language_of(spec.lang or NO_LANGUAGE)
     for index, word in enumerate(bad_words):
-        if fault := _not_one_word(word.strip(), language):
+        if fault := _not_one_word(word.strip(), language, spec.segmentation):
             raise BadRequestError(
                 f"'bad_words[{index}]' must be a single word with a vocabulary, whose texts are kept free of it by "
                 f"leaving it out of the list; this one {fault}.",
@@ -206,12 +228,15 @@ def without_bad_words(spec: VocabularySpec, bad_words: list[str]) -> VocabularyS
     return less
 
 
-def _not_one_word(text: str, language: str) -> str | None:
+def _not_one_word(text: str, language: str, segmentation: Segmentation) -> str | None:
     """Return why excluding a word from a list would not keep it out of a text; None if it would."""
     if not any(map(str.isalpha, text)):
         return "has no letter"
-    if any(char.isspace() or char in CLOSE_MARKS + OPEN_MARKS for char in text):
+    marks = unspaced_marks(language)
+    if any(char.isspace() or char in CLOSE_MARKS + OPEN_MARKS or char in marks for char in text):
         return "has a blank or a mark"
+    if marks and segmentation == "any" and len(text) > 1:
+        return "may be written as several words, for 'vocab.segmentation' is 'any'"
     has_apostrophe = any(mark in text for mark in APOSTROPHES)
     if language in ELISION_LANGUAGES and has_apostrophe:
         return "has an apostrophe, after which another word begins"

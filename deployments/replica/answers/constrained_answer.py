@@ -19,7 +19,7 @@ from deployments.errors import EngineError, OverloadedError
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.search.request import AnswerCost
 from vocab.errors import VocabularyError
-from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
+from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS, UNSPACED_SENTENCE_MARKS
 from vocab.matching.structure.answers import AnswerReader, FollowedAnswer
 from vocab.text.reader import UNKNOWN_FOLLOWING, FollowedText, TextReader
 
@@ -32,7 +32,7 @@ _LOOKS: Final = 32
 """A text without sentences, as of ``punctuation: none``, is read again when it has grown by this part of itself."""
 
 _SENTENCE_START: Final = re.compile(
-    rf"(?:[{re.escape(SENTENCE_MARKS)}][{re.escape(CLOSE_MARKS)}]{{0,3}} |\n)(?=[^\W_])"
+    rf"(?:[{re.escape(SENTENCE_MARKS)}][{re.escape(CLOSE_MARKS)}]{{0,3}} |[{UNSPACED_SENTENCE_MARKS}]|\n)(?=[^\W_])"
 )
 """Up to where a text goes on as a new text would begin: after a sentence, or a line."""
 

@@ -17,7 +17,7 @@ from deployments.contract import USUAL_OPTIONS, ResolvedVocabulary
 from deployments.errors import EngineError
 from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
-from vocab.errors import ArtefactError, StructureError
+from vocab.errors import ArtefactError, OptionsError, StructureError
 from vocab.matching.controls import Controls
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import MARK, GrammarReference
@@ -26,7 +26,7 @@ from vocab.matching.structure.schema import PreparedSchema, StringKind
 from vocab.options import Case, ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checker import TextChecker
-from vocab.text.forms import FormRanks, case_of
+from vocab.text.forms import FormRanks, case_of, has_one_form
 from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
 
@@ -105,18 +105,23 @@ class NodeList:
                 if value != getattr(USUAL_OPTIONS, name)
             },
         }
-        self._ebnf = (
-            f"{MARK}\n{write_ebnf(word_list, options, n_words, changes)}" if mask_engine == "xgrammar" else None
-        )
+        self._ebnf: str | None = None
+        if mask_engine == "xgrammar":
+            try:
+                self._ebnf = f"{MARK}\n{write_ebnf(word_list, options, n_words, changes)}"
+            except OptionsError as error:
+                raise EngineError(400, f"This service uses grammars. {error}", param="vocab.segmentation") from None
 
     def checker(self) -> TextChecker:
         """Return a checker of texts against the first N words of the list.
 
         It finds whether a word counts, and not which of the others the list has beyond N: so it is made as fast as N is
-        small.
+        small. In a language without spaces all words of the list count, for the dictionary.
         """
         options, n_words = self.listed.resolve_case(self._vocabulary.options), self._vocabulary.n_words
-        return TextChecker(self.listed.word_list.up_to(n_words), options, n_words, self.changes)
+        word_list = self.listed.word_list
+        known = word_list if has_one_form(word_list) else word_list.up_to(n_words)
+        return TextChecker(known, options, n_words, self.changes)
 
     @property
     def num_bytes(self) -> int:

@@ -125,7 +125,7 @@ async def test_what_cannot_be_told_is_an_error(lists: ListQueries, folder: Path)
         (AskWords("nothing", 0, 1, ""), UnknownLanguageError),
         (AskWords("../en_school", 0, 1, ""), UnknownLanguageError),
         (AskWords("broken", 0, 1, ""), InvalidWordListError),
-        (AskCheck(spec("zh"), "a", "json"), WordListError),
+        (AskCheck(spec("km"), "a", "json"), WordListError),
         (AskCheck(spec(extra_words=("a",), exclude_words=("a",)), "a", "json"), OptionsError),
     ):
         assert isinstance(await lists.answer_or_refuse(question, "alice"), error)

@@ -114,13 +114,50 @@ class TestInlineWordList:
             inline_word_list(["x"], lang)
         assert len(str(raised.value)) < 300
 
-    @pytest.mark.parametrize("lang", ["zh", "ja", "th", "lo", "km", "my", "zh-Hant-TW"])
-    def test_a_language_without_spaces_is_refused(self, lang: str) -> None:
+    @pytest.mark.parametrize("lang", ["lo", "km", "my", "yue-HK"])
+    def test_a_language_without_spaces_and_dictionary_is_refused(self, lang: str) -> None:
         with pytest.raises(UnsupportedScriptError, match="without spaces"):
             inline_word_list(["x"], lang)
 
     def test_words_of_such_a_script_are_words_like_others(self) -> None:
         assert inline_word_list(["日本", "語"], None).words == ("日本", "語")
+
+    @pytest.mark.parametrize(
+        ("lang", "words"),
+        [
+            ("zh", ["中国", "DNA", "AA制", "3D", "卡拉OK"]),
+            ("zh", ["我", "你"]),
+            ("zh", ["中" * 60]),
+            ("ja", ["がく", "々", "サッカー", "ﾊﾝｶｸ"]),
+            ("th", ["กิน", "น้ำ", "ไป"]),
+            ("zh", ["😀", "龘龘", "C++"]),
+        ],
+    )
+    def test_words_without_spaces_are_of_any_script_and_length(self, lang: str, words: list[str]) -> None:
+        assert inline_word_list(words, lang).words == tuple(words)
+
+    def test_compatibility_ideographs_become_unified_ones(self) -> None:
+        assert inline_word_list(["\uf900", "か\u3099"], "ja").words == ("豈", "が")
+
+    @pytest.mark.parametrize(
+        ("lang", "word", "fault"),
+        [
+            ("zh", "中 国", "has a blank"),
+            ("ja", "東京\u3000都", "has a blank"),
+            ("zh-TW", "你好。", "has the mark '。'"),
+            ("ja_n5", "「はい", "has the mark '「'"),
+            ("th", "ต่างๆ", "has the mark 'ๆ'"),
+            ("ja", "葛\U000e0100城", r"has U\+E0100"),
+            ("zh", "❤\ufe0f", r"has U\+FE0F"),
+            ("th", "กิน\u200dน", r"has U\+200D"),
+            ("th", "\u0e48ก", r"begins with the combining mark U\+0E48"),
+            ("zh", "\u0301", r"begins with the combining mark U\+0301"),
+        ],
+    )
+    def test_what_cannot_stand_among_unparted_words_is_named(self, lang: str, word: str, fault: str) -> None:
+        with pytest.raises(InvalidWordListError, match=rf"^words\[1\]: .*{fault}"):
+            inline_word_list(["a", word], lang)
+        assert inline_word_list([word], "en").words
 
     def test_no_words_are_refused(self) -> None:
         with pytest.raises(EmptyWordListError, match="at least one"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vocab.errors import NoLemmasError
-from vocab.lists.lemmas import group_by_lemma, lemma_languages
+from vocab.lists.lemmas import KnownLemmas, group_by_lemma, lemma_languages
 from vocab.lists.wordlists import WordList, known_languages, load_word_list
 
 
@@ -56,7 +56,15 @@ class TestBuiltInLists:
             group_by_lemma(load_word_list(lang, None))
 
     def test_most_languages_have_lemmas(self) -> None:
-        assert set(known_languages(None)) - set(lemma_languages()) == {"bn", "ko", "ta", "ur", "vi"}
+        without = set(known_languages(None)) - set(lemma_languages())
+        assert without - {"zh", "zh-Hant", "ja", "th"} == {"bn", "ko", "ta", "ur", "vi"}
+
+
+@pytest.mark.parametrize("lang", ["zh", "ja", "th"])
+def test_words_without_spaces_have_no_lemmas(lang: str) -> None:
+    with pytest.raises(NoLemmasError, match="leave out unit 'lemma'"):
+        group_by_lemma(WordList(lang, ("中",), "cleaned"))
+    assert KnownLemmas(lang).of("中") is None
 
 
 class TestGrouping:

@@ -253,3 +253,22 @@ def test_real_sentences_of_the_built_in_list() -> None:
     assert reader.is_text("我们今天去北京。")
     # The dictionary has the whole name.
     assert not reader.is_text("我们去北京大学。")
+
+
+@pytest.mark.parametrize(
+    ("words", "written", "refused"),
+    [
+        (("中", "国", "人"), "人国中", "中国"),
+        (("机器猫侠", "飞龘"), "飞龘机器猫侠。", "机器猫"),
+        (("中" * 60, "去"), "去" + "中" * 60, "中" * 59),
+        (("AA制", "T恤", "卡拉OK", "3D"), "卡拉OK，AA制T恤3D", "卡拉OKT恤"),
+        (("豈", "が"), "豈が", "\uf900が"),
+        (("😀", "去"), "去😀", "😀\u200d"),
+        (("か", "去"), "去か", "か\u309a"),
+        (("葛", "去"), "去葛", "葛\U000e0100"),
+    ],
+)
+def test_odd_lists_have_their_texts(words: tuple[str, ...], written: str, refused: str) -> None:
+    reader = reader_of(words, ("中国", "国人", "机器"))
+    assert reader.is_text(written)
+    assert not reader.is_text(refused)

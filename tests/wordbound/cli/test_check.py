@@ -59,6 +59,20 @@ def test_a_text_of_listed_words_is_a_success(story: str, words_file: str, tmp_pa
     assert "100% of the words are in the list, 100%" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("segmentation", "status"), [("longest", 1), ("any", 0)])
+def test_a_text_without_spaces_is_cut_as_asked(segmentation: str, status: int, tmp_path: Path, capsys: Output) -> None:
+    story, words = tmp_path / "story.txt", tmp_path / "words.txt"
+    story.write_text("我们去中国。", encoding="utf-8")
+    words.write_text("我们\n去\n中\n国\n", encoding="utf-8")
+    assert main(str(story), "--list", str(words), "--lang", "zh", "--segmentation", segmentation) == status
+    assert ("中国  (not in the list; 1:4)" in capsys.readouterr().out) == (status == 1)
+
+
+def test_a_language_with_spaces_has_no_segmentation(story: str, capsys: Output) -> None:
+    assert main(story, "--lang", "es", "--segmentation", "any") == 2
+    assert "is for languages without spaces" in capsys.readouterr().err
+
+
 def test_words_are_left_out_and_numbers_refused(story: str, words_file: str, tmp_path: Path, capsys: Output) -> None:
     excluded = tmp_path / "excluded.txt"
     excluded.write_text("cat\n", encoding="utf-8")

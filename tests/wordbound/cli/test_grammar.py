@@ -118,9 +118,11 @@ def test_lemmas_are_counted_where_they_are_asked_for(tmp_path: Path, capsys: Out
     ("arguments", "message"),
     [
         (["--lang", "xx"], "There is no word list 'xx'"),
-        (["--lang", "ja"], "written without spaces"),
+        (["--lang", "ja"], "the longest one of a dictionary"),
         (["--lang", "es", "--end", "sentence", "--punctuation", "none"], "end 'sentence' needs sentence marks"),
-        (["--list", "LIST", "--lang", "zh"], "written without spaces"),
+        (["--list", "LIST", "--lang", "km"], "written without spaces"),
+        (["--lang", "zh", "--segmentation", "any", "--dialect", "lark"], "take the dialect 'ebnf'"),
+        (["--list", "LIST", "--lang", "zh", "--extra-words", "NAMES"], "names.txt, line 2: 'New York' has a blank"),
         (["--list", "LIST", "--lang", "../es"], "'../es' is no language tag"),
         (["--list", "LIST", "--lang", "fr", "--words", "1"], "None of the first 1 words of 'fr' may end a text"),
         (["--list", "LIST", "--unit", "lemma"], "There are no lemmas for 'und'"),

@@ -128,7 +128,7 @@ async def test_masks_of_another_model_are_refused(own: WordList) -> None:
         ({"lang": "en", "n_words": 0}, "n_words must be at least 1"),
         ({"lang": None, "n_words": 5}, "name a language"),
         ({"lang": "xx", "n_words": 5}, "xx"),
-        ({"lang": "zh", "n_words": 5}, "without spaces"),
+        ({"lang": "km", "n_words": 5}, "without spaces"),
         ({"lang": "en", "n_words": 5, "words": ["two\nlines"]}, "control character"),
         ({"lang": "en", "n_words": 5, "extra_words": ["a", "of"], "exclude_words": ["Of"]}, "take it out of one"),
         ({"lang": "en", "n_words": 5, "punctuation": "none", "end": "sentence"}, "needs sentence marks"),

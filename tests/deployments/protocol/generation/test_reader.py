@@ -502,6 +502,7 @@ def test_bad_words_are_left_out_of_the_list_and_never_reach_the_engine(search: d
         ("en", "dog's", "name that"),
         ("fr", "l'homme", "an apostrophe"),
         ("en", "a\u200bb", "invisible"),
+        ("zh", "你好。", "a blank or a mark"),
     ],
 )
 def test_a_bad_word_that_a_text_may_have_without_the_list_is_refused(lang: str, word: str, part: str) -> None:
@@ -509,6 +510,15 @@ def test_a_bad_word_that_a_text_may_have_without_the_list_is_refused(lang: str, 
     assert (error.status, (error.param or "")[:9]) == (400, "bad_words")
     assert part in error.message
     assert read(bad_words=[word]).body["bad_words"] == [word]
+
+
+def test_a_bad_word_that_listed_words_may_write_is_refused() -> None:
+    vocab = {"lang": "zh", "segmentation": "any"}
+    assert "as several words" in fault(vocab=vocab, bad_words=["中国"]).message
+    for asked, word in ((vocab, "死"), ({"lang": "zh"}, "中国")):
+        read_as = read(vocab=asked, bad_words=[word]).vocabulary
+        assert read_as is not None
+        assert read_as.exclude_words == (word,)
 
 
 def test_a_word_that_is_bad_and_added_is_refused() -> None:

@@ -61,6 +61,12 @@ def test_every_option_reaches_the_specification() -> None:
     assert made.options == ListOptions("listed", "lines", True, "basic", "sentence")
 
 
+def test_a_segmentation_reaches_the_specification_of_a_language_without_spaces() -> None:
+    assert spec(lang="zh").segmentation == "longest"
+    assert spec(words=["中"], lang="ja_n5", segmentation="any").options.segmentation == "any"
+    assert spec(level="top-1000", lang="zh-TW", segmentation="any").options.segmentation == "any"
+
+
 def test_a_list_of_ones_own_needs_no_language() -> None:
     made = spec(words=["sol", "mar"], n_words=1)
     assert (made.words, made.lang, made.n_words) == (("sol", "mar"), None, 1)
@@ -108,6 +114,7 @@ WRONG: list[tuple[str, Any]] = [
     ("punctuation", False),
     ("layout", "verse"),
     ("end", "line"),
+    ("segmentation", "shortest"),
 ]
 
 
@@ -168,7 +175,13 @@ def test_a_vocabulary_needs_a_list(vocab: Any) -> None:
         ({"lang": "es", "source": "hunspell"}, "vocab.source", "'wordfreq'"),
         ({"lang": "es", "safe": "no"}, "vocab.safe", "true or false"),
         ({"words": ["a"], "lang": "../../etc/passwd"}, "vocab.lang", "language tag"),
-        ({"words": ["a"], "lang": "zh-Hant"}, "vocab.lang", "without spaces"),
+        ({"words": ["a"], "lang": "km"}, "vocab.lang", "without spaces"),
+        ({"lang": "es", "segmentation": "any"}, "vocab.segmentation", "this list is of 'es'"),
+        ({"words": ["中"], "segmentation": "longest"}, "vocab.segmentation", "this list is of no language"),
+        ({"level": "A2", "lang": "en", "segmentation": "any"}, "vocab.segmentation", "this list is of 'en'"),
+        ({"words": ["中", "中 国"], "lang": "zh"}, "vocab.words[1]", "'中 国' has a blank"),
+        ({"lang": "ja", "extra_words": ["「あ」"]}, "vocab.extra_words[0]", "has the mark '「'"),
+        ({"lang": "zh", "must_use": [{"word": "你好！"}]}, "vocab.must_use[0].word", "has the mark '！'"),
         ({"lang": "es", "end": "sentence", "punctuation": "none"}, "vocab.end", "set punctuation"),
         ({"lang": "es", "extra_words": ["Ana"], "exclude_words": ["ana"]}, "vocab.extra_words", "one of them"),
         ({"words": ["b"], "extra_words": ["l’a"], "exclude_words": ["L'A"]}, "vocab.extra_words", "one of them"),

@@ -16,11 +16,15 @@ from vocab.decoding.select import TextScore
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
+from vocab.text.segmenter import Dictionary
 
 WORDS = ("the", "cat", "sat", "a", "c", "on", "in front of", "mat", "hat", "at")
 READER = TextReader(WordList("en", WORDS, "file"), ListOptions(), len(WORDS))
 FULL_SENTENCES = TextReader(WordList("en", WORDS, "file"), ListOptions(punctuation="full", end="sentence"), len(WORDS))
 SENTENCES = TextReader(WordList("en", WORDS, "file"), ListOptions(end="sentence"), len(WORDS))
+CHINESE = TextReader(
+    WordList("zh", ("我们", "去", "中", "中国人"), "file"), ListOptions(), 4, reference=Dictionary(("中国", "国", "人"))
+)
 BLOCK = {"id": "digest", "lang": "en", "n_words": 10}
 
 
@@ -188,6 +192,19 @@ class TestStreams:
         assert text_of(sent) == "cat " * 1000 + "hat"
         assert len(sent) > 100
         assert sum(reads) < 40 * len(text_of(sent))
+
+    @pytest.mark.parametrize("may_be_cut", [True, False])
+    def test_holds_a_word_without_spaces_until_it_cannot_be_longer(self, may_be_cut: bool) -> None:
+        chunks = [chunk(char) for char in "我们去中国人。" * 50]
+        sent = stream([*chunks, chunk("中", finish_reason="length")], AnswerRules(CHINESE, BLOCK, may_be_cut, False))
+        assert text_of(sent) == "我们去中国人。" * 50 + "中"
+        assert {"我们", "去", "中国人", "。"} >= {text_of([one]) for one in sent[:100]} - {""}
+
+    def test_a_stop_string_inside_a_word_without_spaces_cuts_before_it(self) -> None:
+        chunks = [chunk("我们去"), chunk("中", finish_reason="stop", stop_reason="国")]
+        assert text_of(stream(chunks, AnswerRules(CHINESE, BLOCK, True, False))) == "我们去"
+        whole = [chunk("我们去中", finish_reason="stop", stop_reason="国")]
+        assert text_of(stream(whole, AnswerRules(CHINESE, BLOCK, True, True))) == "我们去"
 
     def test_holds_a_sentence_until_it_is_whole(self) -> None:
         by = AnswerRules(FULL_SENTENCES, BLOCK, may_be_cut=True, stop_in_text=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from deployments.contract import ResolvedVocabulary
+from deployments.errors import EngineError
 from deployments.replica.engine import node_lists
 from deployments.replica.engine.node_lists import MaskEngine, NodeLists
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
@@ -228,3 +229,16 @@ async def test_many_lists_stay_within_their_bytes(source: Source, here: Artefact
         assert lists.num_bytes <= max_bytes
     gc.collect()
     assert 5 < len(lists._words) < len(digests)
+
+
+async def test_a_grammar_cannot_say_the_longest_match(source: Source, here: ArtefactStore) -> None:
+    of_list = build_words(word_list(("我们", "去"), "zh"), SPELLER)
+    source.store.save(of_list)
+    lists = node_lists_of(here, source, "xgrammar")
+    with pytest.raises(EngineError, match="'any'") as caught:
+        await lists.get(vocabulary(of_list.digest))
+    assert (caught.value.status, caught.value.param) == (400, "vocab.segmentation")
+    listed = await lists.get(vocabulary(of_list.digest, options=ListOptions(segmentation="any")))
+    assert "root ::= " in listed.grammar(9)
+    assert listed.block["segmentation"] == "any"
+    assert [word.rank for word in listed.checker().check("我们去").words] == [1, 2]
