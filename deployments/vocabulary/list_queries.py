@@ -37,9 +37,9 @@ from vocab.lists.wordlists import (
 from vocab.matching.structure.answers import listed_strings
 from vocab.matching.structure.schema import PreparedSchema
 from vocab.options import ListOptions
+from vocab.readings import check_readings, has_readings, readings_of
 from vocab.text.checker import ListForms, TextChecker
 from vocab.text.formats import MAX_PLACES, Format, NamedReport, render_reports
-from vocab.text.readings import check_readings, has_readings, readings_of
 
 THREADS: Final = 2
 """Keys take turns in them; one key has one of them at most, so that the next does not wait for its long question."""
@@ -272,7 +272,7 @@ class ListQueries:
         report = checker.check(text, with_lemmas=asked.with_words)
         if asked.with_readings:
             words = report.words[:MAX_PLACES] if asked.form == "json" else report.words
-            report = replace(report, readings=readings_of(text, words, word_list.language))
+            report = replace(report, readings=readings_of(text, [word[:2] for word in words], word_list.language))
         return render_reports([NamedReport(None, report, pointers)], asked.form).encode()
 
     def _load(self, spec: VocabularySpec, owner: str) -> _Listed:

@@ -15,9 +15,9 @@ from vocab.lists.wordlists import words_of_file
 from vocab.matching.structure.answers import listed_strings
 from vocab.matching.structure.schema import PreparedSchema, prepare
 from vocab.options import ListOptions
+from vocab.readings import check_readings, readings_of
 from vocab.text.checker import TextChecker
 from vocab.text.formats import FORMATS, NamedReport, Places, format_counts, percent, render_reports, why
-from vocab.text.readings import check_readings, readings_of
 from vocab.text.report import CheckedWord, TextReport
 from wordbound.cli.lists import LocalListOptions
 
@@ -84,7 +84,9 @@ def check(
     for name, text, pointers in texts:
         report = checker.check(text, with_lemmas=readings)
         if readings:
-            report = replace(report, readings=readings_of(text, report.words, word_list.language))
+            report = replace(
+                report, readings=readings_of(text, [word[:2] for word in report.words], word_list.language)
+            )
         checked.append(NamedReport(None if name == STANDARD_INPUT else name, report, pointers))
     for form, is_asked in flags.items():
         if is_asked:

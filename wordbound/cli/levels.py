@@ -19,8 +19,8 @@ from vocab.lists.levels import (
 )
 from vocab.lists.wordlists import check_language, words_with
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
+from vocab.readings import check_readings, reading_of
 from vocab.text.grammar import Dialect, write_grammar
-from vocab.text.readings import check_readings, reading_of
 from wordbound.cli.commands import InputError
 from wordbound.cli.lists import (
     FolderOption,

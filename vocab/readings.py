@@ -6,7 +6,7 @@ SudachiPy cuts a Japanese text into the words of its own dictionary, whose readi
 
 import gzip
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate
@@ -14,7 +14,6 @@ from threading import Lock
 from typing import Any, Final, TypeAlias
 
 from vocab.errors import ReadingsError
-from vocab.text.report import CheckedWord
 
 Readings: TypeAlias = Sequence[str | None]
 
@@ -58,14 +57,13 @@ def reading_of(word: str, language: str) -> str | None:
     return _japanese(word, [(0, len(word))])[0] if language == "ja" else _pinyin_of(language)(word)
 
 
-def readings_of(text: str, words: Iterable[CheckedWord], language: str) -> Readings:
-    """Return the reading of each word of a text; None for one without Chinese characters, or that is not known.
+def readings_of(text: str, spans: Sequence[tuple[int, int]], language: str) -> Readings:
+    """Return the reading of each word of a text, by (start, end); None for one without Chinese characters, or unknown.
 
     Raises:
         ReadingsError: As of ``check_readings``.
     """
     check_readings(language)
-    spans = [(word.start, word.end) for word in words]
     if language == "ja":
         return _japanese(text, spans)
     read = cache(_pinyin_of(language))
