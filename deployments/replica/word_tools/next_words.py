@@ -11,10 +11,11 @@ from deployments.contract import Caller, ResolvedVocabulary
 from deployments.errors import EngineError, printable
 from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
-from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts.plain_text import reader_after_text
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.decoding.next_segments import NextSegmentSearch
 from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens
 from vocab.marks import BLANK, LINE_BREAK
 from vocab.matching.engine_cache import EngineCache
@@ -58,15 +59,15 @@ class NextWordFinder:
         Raises:
             EngineError: The text is too long, or breaks off inside a word; or the engine has no rows, or failed.
         """
-        reader = (await self._lists.get(vocabulary)).reader
+        listed = await self._lists.get(vocabulary)
         before = text.rstrip(BLANK)
         if not before:
             before, is_whole = _BEFORE_A_TEXT, True
         elif len(before) < len(text):
             is_whole = True
-        reader = await asyncio.to_thread(reader_after_text, reader, before, "text", is_whole=is_whole)
+        reader = await asyncio.to_thread(reader_after_text, listed.reader, before, "text", is_whole=is_whole)
         [tokens] = await self.tokens([before], caller)
-        search = await asyncio.to_thread(self._search, vocabulary, reader.place, top)
+        search = await asyncio.to_thread(self._search, listed, vocabulary, reader.place, top)
         num_rows = 0
         while prefixes := search.prefixes(width):
             rows = await self._rows.rows([[*tokens, *prefix] for prefix in prefixes], num_rows, caller, width)
@@ -90,19 +91,26 @@ class NextWordFinder:
             raise engine.too_long(f"{self._rows.max_scored_tokens} tokens", "text")
         return read
 
-    def _search(self, vocabulary: ResolvedVocabulary, place: int | None, top: int) -> NextWordSearch:
+    def _search(
+        self, listed: NodeList, vocabulary: ResolvedVocabulary, place: int | None, top: int
+    ) -> NextWordSearch | NextSegmentSearch:
         """Prepare a search for the ``top`` next words of a list, from the gap state ``place``."""
+        most = self._settings.limits.max_next_rows
+        if listed.segments is not None:
+            return NextSegmentSearch(listed.segments, self._facts.token_bytes, top=top, max_rows=most)
         if self._word_tokens is None:
             # 0.2 s for 262,144 tokens, so not before it is asked for.
             self._word_tokens = WordTokens(self._facts.token_bytes)
         reference = GrammarReference(
             vocabulary.digest, vocabulary.options, vocabulary.n_words, changes=vocabulary.changes_digest, place=place
         )
-        states, most = self._states.states(reference), self._settings.limits.max_next_rows
+        states = self._states.states(reference)
         return NextWordSearch(states, vocabulary.n_words, self._word_tokens, place, top=top, max_rows=most)
 
 
-def _add(search: NextWordSearch, prefixes: Sequence[tuple[int, ...]], rows: Sequence[NDArray[np.float32]]) -> None:
+def _add(
+    search: NextWordSearch | NextSegmentSearch, prefixes: Sequence[tuple[int, ...]], rows: Sequence[NDArray[np.float32]]
+) -> None:
     """Give a search the rows after its prefixes."""
     for prefix, row in zip(prefixes, rows, strict=True):
         search.add(prefix, row)
