@@ -14,7 +14,7 @@ import numpy as np
 
 from vocab.decoding.next_words import NextWord, Row, Tokens
 from vocab.marks import BLANK
-from vocab.text.segmenter import ListSegments
+from vocab.text.segmented.segmenter import ListSegments
 
 _MAX_TOKENS: Final = 1_000
 """After one beginning. The others have a hundredth of the probability, and each costs some microseconds."""

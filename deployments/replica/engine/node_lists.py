@@ -30,7 +30,7 @@ from vocab.text.checker import TextChecker
 from vocab.text.forms import FormRanks, case_of, has_one_form
 from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
-from vocab.text.segmenter import ListSegments
+from vocab.text.segmented.segmenter import ListSegments
 
 logger = logging.getLogger("ray.serve")
 

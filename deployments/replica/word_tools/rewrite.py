@@ -23,7 +23,7 @@ from deployments.settings.service import Settings
 from vocab.marks import BLANK
 from vocab.text.checker import TextChecker
 from vocab.text.report import CheckedWord
-from vocab.text.segmenter import ListSegments
+from vocab.text.segmented.segmenter import ListSegments
 from vocab.text.sentences import sentence_spans
 from vocab.text.units import word_pattern
 

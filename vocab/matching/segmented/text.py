@@ -15,7 +15,7 @@ from vocab.marks import LINE_BREAK
 from vocab.matching.mask_kernels import NEVER_ENDS
 from vocab.matching.segmented import kernels
 from vocab.options import ListOptions
-from vocab.text.gaps import GapAutomaton, build_gap_automaton
+from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton
 
 _JSON_QUOTE: Final = '"'
 

@@ -20,7 +20,7 @@ from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.dictionary_trie import build_segmented
 from vocab.lists.wordlists import WordList
 from vocab.matching.engine_cache import EngineCache
-from vocab.text.segmenter import ListSegments
+from vocab.text.segmented.segmenter import ListSegments
 
 WORDS = ("我们", "喜欢", "学校", "公园", "大学", "中国", "去", "在", "的", "人", "国", "猫")
 CHARS = sorted({char for word in (*WORDS, "看小花园动物同义词是") for char in word})
@@ -109,7 +109,7 @@ class World:
         vocabulary = await self.resolve(SPEC)
         answer = self.tools.answer(tool, usual | body, vocabulary, SPEC, Caller("alice", "req-1"), 3)
         [result] = [item async for item in answer if isinstance(item, dict) and item.keys() != {"text"}]
-        return cast("dict[str, Any]", result)
+        return result
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
-from vocab.text.segmenter import Dictionary
+from vocab.text.segmented.segmenter import Dictionary
 
 CHARS = "一二三四五六七八九十，。“”"
 WORDS = ("一", "二", "三", "四五", "一二", "三四", "六", "七八", "八", "九十", "十")

@@ -13,7 +13,7 @@ from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.gaps import build_gap_automaton
+from vocab.text.gaps.automaton import build_gap_automaton
 
 _MARKS: Final = "，。（）"
 """Of tokens."""
