@@ -190,24 +190,22 @@ class TextReader:
 
     def _whole_segments(self, text: str, following: str, words: SegmentedWords) -> int:
         """Return the length of the longest prefix that is a complete text and ends where a word of the whole does."""
-        is_known = following != UNKNOWN_FOLLOWING
-        whole = text + following if is_known else text
+        whole = text if following == UNKNOWN_FOLLOWING else text + following
         steps, units = self._read(whole)
-        if is_known:
-            cuts = self._ends_of_best_reading(whole, steps, words)
-            units = {number.span() for number in _NUMBER.finditer(whole)} if self._has_numbers else set()
-        else:
+        if following == UNKNOWN_FOLLOWING:
             settled = _settled(whole, steps, units, words.begun_at(whole, _last_starts(steps, words)))
-            cuts = [cut for cut in settled if self._complete(steps[cut])]
-        fitting = (cut for cut in cuts if cut <= len(text) and not any(start < cut < end for start, end in units))
-        return max(fitting, default=0)
+            return max((cut for cut in settled if self._complete(steps[cut])), default=0)
+        numbers = _NUMBER.finditer(whole) if self._has_numbers else ()
+        inside = {place for number in numbers for place in range(number.start() + 1, number.end())}
+        ends = self._ends_of_best_reading(whole, steps, words)
+        return max((end for end in ends if end <= len(text) and end not in inside), default=0)
 
     def _ends_of_best_reading(self, text: str, steps: _Steps, words: SegmentedWords) -> list[int]:
         """Return where a text may end on the best of the readings that go furthest; one may end in a begun word."""
         end = len(text)
         if not steps[end]:
-            reached = [position for position, places in enumerate(steps) if places][::-1]
-            end = next((start for start in reached if words.begun_at(text, [start]) is not None), reached[0])
+            begun = (start for start in _last_starts(steps, words)[::-1] if words.begun_at(text, [start]) is not None)
+            end = next(begun, max(position for position, places in enumerate(steps) if places))
         place = min(self._complete(steps[end]) or steps[end], key=steps[end].__getitem__)
         found = []
         while end >= 0:
