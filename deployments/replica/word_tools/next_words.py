@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens
 from vocab.marks import BLANK, LINE_BREAK
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
+from vocab.matching.states import ListStates
 
 _BEFORE_A_TEXT: Final = LINE_BREAK
 """What an empty text stands for: models have no row for nothing, and after a line break a text begins."""
@@ -104,7 +105,7 @@ class NextWordFinder:
         reference = GrammarReference(
             vocabulary.digest, vocabulary.options, vocabulary.n_words, changes=vocabulary.changes_digest, place=place
         )
-        states = self._states.states(reference)
+        states = cast("ListStates", self._states.states(reference))
         return NextWordSearch(states, vocabulary.n_words, self._word_tokens, place, top=top, max_rows=most)
 
 

@@ -109,7 +109,7 @@ class World:
         vocabulary = await self.resolve(SPEC)
         answer = self.tools.answer(tool, usual | body, vocabulary, SPEC, Caller("alice", "req-1"), 3)
         [result] = [item async for item in answer if isinstance(item, dict) and item.keys() != {"text"}]
-        return cast("dict[str, Any]", result)
+        return result
 
 
 @pytest.fixture(scope="module")
