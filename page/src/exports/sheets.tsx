@@ -1,6 +1,6 @@
 import { type ComponentChildren, Fragment, render, type VNode } from "preact";
 import { isRead } from "../state/readings";
-import { ReadParagraphs } from "../text/readings";
+import { ReadParagraphs, RubyWord } from "../text/readings";
 import type { Handout } from "./handout";
 
 /** Print a sheet alone, without the page around it. */
@@ -89,9 +89,9 @@ function Words({ handout, withSentences = false }: { handout: Handout; withSente
   const { notes } = handout.settings.value;
   return (
     <dl class="glossary">
-      {handout.entries.value.map(({ key, word, sentence, start, end }) => (
+      {handout.entries.value.map(({ key, word, reading, sentence, start, end }) => (
         <div key={key}>
-          <dt>{word}</dt>
+          <dt>{reading ? <RubyWord spelling={word} reading={reading} lang={handout.lang} /> : word}</dt>
           <dd>
             <span dir="auto">{notes[key]}</span>
             {withSentences && (
