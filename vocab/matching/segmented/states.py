@@ -11,13 +11,14 @@ from threading import Lock
 from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import AddressTable, address_of
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.dictionary_trie import UNLISTED, DictionaryTrie
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.token_trie import TokenTrie
+from vocab.automaton.token_trie import UNSPELLED, TokenTrie
 from vocab.marks import LINE_BREAK
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 from vocab.matching.masks import NO_TOKENS
@@ -100,8 +101,10 @@ class SegmentedText:
             kernels.DEPTHS_OF_NODES: trie.depths,
             kernels.OWN_LABELS: trie.own_labels,
             kernels.RANKS: trie.ranks,
+            kernels.BELOW: trie.below,
             kernels.LINKS: trie.links,
             kernels.CUT_RANKS: trie.cut_ranks,
+            kernels.NUM_CUT: trie.num_cut,
             kernels.WHOLE_RANKS: trie.whole_ranks,
             kernels.MARKS: self.marks,
             kernels.GAP_TARGETS: self.gap_targets,
@@ -139,7 +142,7 @@ class SegmentedText:
     def _tokens_of(self, chars: Int32Array) -> Int32Array:
         """Return how few tokens spell each character."""
         unique, places = np.unique(chars, return_inverse=True)
-        counts = [self.tokens.fewest_tokens(char)[0] for char in unique.tolist()]
+        counts = [self.tokens.fewest_tokens(char) for char in unique.tolist()]
         return np.asarray(counts, dtype=np.int32)[places]
 
 
@@ -246,6 +249,10 @@ class SegmentedStates:
         readings = np.asarray(state, dtype=np.int64)
         fewest = int(kernels.tokens_to_end(self.table, readings))
         return None if fewest >= NEVER_ENDS else fewest
+
+    def gaps_within(self, budget: int) -> npt.NDArray[np.bool_]:
+        """Return whether a budget of tokens completes a text, by gap state, bool."""
+        return self._gap_to_end <= budget
 
     def begin(self, place: int | None) -> State:
         """Return the state after a prefill that left the gap automaton at ``place``; None for a text's start.
@@ -367,7 +374,8 @@ class SegmentedStates:
         after_word = text.after_word[text.contexts]
         while True:
             before = to_end.copy()
-            steps = np.where(targets >= 0, to_end[targets] + text.mark_tokens, NEVER_ENDS)
+            has_step = (targets >= 0) & (text.mark_tokens < UNSPELLED)
+            steps = np.where(has_step, to_end[targets] + text.mark_tokens, NEVER_ENDS)
             to_end = np.minimum(to_end, steps.min(axis=1, initial=NEVER_ENDS)).astype(np.int32)
             if word != kernels.FAR:
                 words = np.where(text.opens_words, to_end[after_word] + word, NEVER_ENDS)
