@@ -11,13 +11,14 @@ from threading import Lock
 from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import address_of
 from vocab.automaton.dictionary_trie import UNLISTED
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 from vocab.matching.masks import NO_TOKENS
-from vocab.matching.segmented import kernels, masks
+from vocab.matching.segmented import counting, kernels, masks
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, State
 
@@ -140,6 +141,10 @@ class SegmentedStates:
         fewest = int(kernels.tokens_to_end(self.table, readings))
         return None if fewest >= NEVER_ENDS else fewest
 
+    def gaps_within(self, budget: int) -> npt.NDArray[np.bool_]:
+        """Return whether a budget of tokens completes a text, by gap state, bool."""
+        return self._gap_to_end <= budget
+
     def begin(self, place: int | None) -> State:
         """Return the state after a prefill that left the gap automaton at ``place``; None for a text's start.
 
@@ -249,7 +254,7 @@ class SegmentedStates:
         to_end = np.where(ranks <= self.table[kernels.N_WORDS], 0, kernels.FAR).astype(np.uint8)
         to_end[0] = kernels.FAR
         self.table[kernels.TO_END] = address_of(to_end)
-        kernels.measure_nodes(self.table, trie.num_nodes, self.text.edge_tokens)
+        counting.measure_nodes(self.table, trie.num_nodes, self.text.edge_tokens)
         return to_end
 
     def _measure_gaps(self) -> Int32Array:

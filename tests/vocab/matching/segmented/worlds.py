@@ -1,173 +1,286 @@
-"""Small worlds of text without spaces: a dictionary, a list, tokens that cut characters, and a slow reference."""
+"""Small random lists with dictionaries and tokenizers, and their texts written down once more, plainly and slowly."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
+import numpy as np
+
+from tests.vocab.toys import STOP, toy_speller
 from vocab.automaton.dictionary_trie import ReferenceWords, build_segmented, build_segmented_overlay
 from vocab.automaton.token_trie import TokenTrie
-from vocab.automaton.tokenizer import Speller, TokenizerFacts
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.errors import EmptyWordListError
 from vocab.lists.wordlists import WordList
+from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
-from vocab.options import ListOptions
+from vocab.matching.states import State
+from vocab.matching.structure.states import TextStates
+from vocab.options import ListOptions, Punctuation, Segmentation
 from vocab.text.changes import ListChanges
 from vocab.text.gaps.automaton import build_gap_automaton
 
-_MARKS: Final = "，。（）"
-"""Of tokens."""
+ALPHABETS: Final = ("甲乙丙", "甲乙ab", "甲丁é")
+"""Of three bytes, of which the first two may be the same; letters that are never cut apart; of two bytes."""
 
-_LETTERS: Final = ("甲乙丙", "甲乙ab", "甲丁é")
-_LONGEST: Final = 4
-
-
-def _is_latin(char: str) -> bool:
-    return char.isascii() and char.isalpha()
+MARKS: Final = "，。“”"
 
 
-@dataclass
+class Place(NamedTuple):
+    """Where a text is: the gap state before the open run, and of that run what is not settled, in some ways."""
+
+    gap: int
+    rests: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class World:
-    """A random list; ``n_words`` of it count, and ``extra`` besides, less ``excluded``."""
+    """A dictionary, the listed words of it in order, changes and options, and the tokens of a tokenizer."""
 
-    letters: str
-    dictionary: list[str]
-    listed: list[str]
-    tokens: list[bytes]
-    options: ListOptions
+    dictionary: tuple[str, ...]
+    listed: tuple[str, ...]
     n_words: int
-    extra: tuple[str, ...]
-    excluded: tuple[str, ...]
-    _known: dict[tuple[int, str], bool] = field(default_factory=dict)
+    tokens: tuple[bytes, ...]
+    options: ListOptions
+    extra_words: tuple[str, ...] = ()
+    exclude_words: tuple[str, ...] = ()
+    _alive: dict[Place, bool] = field(default_factory=dict, repr=False)
+    _known_steps: dict[tuple[Place, str], Place | None] = field(default_factory=dict, repr=False)
 
-    def __post_init__(self) -> None:
-        self._gaps = build_gap_automaton(self.options, "zh")
-        self._marks = {char for state in self._gaps.states for char in state.transitions}
-        self._words = {*self.dictionary, *self.extra}
-        self._allowed = {*self.listed[: self.n_words], *self.extra} - set(self.excluded)
+    @cached_property
+    def facts(self) -> TokenizerFacts:
+        return TokenizerFacts.from_token_bytes([b"<stop>", *self.tokens], [STOP])
 
-    @classmethod
-    def of(cls, seed: int, **given: str) -> "World":
-        """Draw a world; ``given`` are options that are not drawn."""
-        rng = random.Random(seed)
-        letters = rng.choice(_LETTERS)
-        words = list({_word(rng, letters) for _ in range(rng.randint(2, 9))})
-        rng.shuffle(words)
-        listed = words[: rng.randint(1, len(words))]
-        pieces = {char.encode() for char in letters}
-        for _ in range(rng.randint(5, 40)):
-            text = "".join(rng.choice(letters + _MARKS) for _ in range(rng.randint(1, 4))).encode()
-            start = rng.randint(0, min(2, len(text) - 1))
-            pieces.add(text[start : rng.randint(start + 1, len(text))])
-        tokens = [bytes([byte]) for byte in range(256)]
-        tokens += sorted(piece for piece in pieces if len(piece) > 1)
-        drawn = {
-            "punctuation": rng.choice(("basic", "none", "standard")),
-            "segmentation": rng.choice(("longest", "any")),
-            "end": rng.choice(("word", "sentence")),
-            **given,
-        }
-        if drawn["punctuation"] == "none":
-            drawn["end"] = "word"
-        extra = {_word(rng, letters)[:3] for _ in range(2)} if rng.random() < 0.4 else set()
-        excluded = {rng.choice(listed)} - extra if extra else set()
-        options = ListOptions(**drawn)  # type: ignore[arg-type]
-        n_words = rng.randint(1, len(listed))
-        return cls(letters, words, listed, tokens, options, n_words, tuple(sorted(extra)), tuple(excluded))
+    @cached_property
+    def states(self) -> SegmentedStates:
+        return SegmentedStates(self.text(), self.n_words)
 
-    def states(self, *, lacking: frozenset[int] = frozenset()) -> tuple[SegmentedStates, TokenizerFacts]:
-        """Build the states, for a tokenizer without the single bytes ``lacking``; it has all letters whole."""
-        tokens = [b"" if len(token) == 1 and token[0] in lacking else token for token in self.tokens]
-        facts = TokenizerFacts.from_token_bytes([*tokens, b""])
-        number = {token: i for i, token in enumerate(tokens) if token}
+    def text(self, *, in_json: bool = False) -> SegmentedText:
+        speller, word_list = toy_speller(self.facts), WordList("zh", self.listed, "file")
+        words = build_segmented(word_list, speller, ReferenceWords(self.dictionary, "x"))
+        changes = ListChanges(self.extra_words, self.exclude_words)
+        overlay = build_segmented_overlay(words, changes, speller) if self.extra_words else None
+        return SegmentedText(words, overlay, self.options, TokenTrie.of(self.facts), in_json=in_json)
 
-        def encode(texts: list[str]) -> list[list[int]]:
-            return [[number[char.encode()] for char in text] for text in texts]
+    # The slow reference.
 
-        speller = Speller(encode, facts, "bytes")  # type: ignore[arg-type]
-        listed = WordList("zh", tuple(self.listed), "file")
-        words = build_segmented(listed, speller, ReferenceWords(tuple(self.dictionary), ""))
-        changes = ListChanges(self.extra, self.excluded)
-        overlay = build_segmented_overlay(words, changes, speller) if changes else None
-        return SegmentedStates(SegmentedText(words, overlay, self.options, TokenTrie.of(facts)), self.n_words), facts
+    @cached_property
+    def known(self) -> frozenset[str]:
+        return frozenset((*self.dictionary, *self.listed, *self._spelled(self.extra_words)))
 
-    def is_text(self, text: str) -> bool:
-        """Return whether a text is complete."""
-        place = self._read(text)
-        return place is not None and self._is_end(*place)
+    @cached_property
+    def allowed(self) -> frozenset[str]:
+        listed = frozenset(self._spelled(self.listed)[: self.n_words])
+        return (listed - set(self.exclude_words)) | set(self._spelled(self.extra_words))
 
-    def goes_on(self, spelled: bytes) -> bool:
-        """Return whether bytes begin a text, which may end within a character."""
+    def _spelled(self, words: Iterable[str]) -> list[str]:
+        """The words that the tokenizer can spell, character by character."""
+        speller = toy_speller(self.facts)
+        return [word for word in words if None not in speller.spell(list(word))]
+
+    @cached_property
+    def _gaps(self) -> tuple[list[dict[str, int]], list[bool], list[bool], list[int], int]:
+        gaps = build_gap_automaton(self.options, "zh")
+        states = gaps.states
+        after_word = [gaps.contexts[state.context].after_word for state in states]
+        return (
+            [dict(state.transitions) for state in states],
+            [state.is_complete for state in states],
+            [state.word_may_start for state in states],
+            after_word,
+            gaps.start,
+        )
+
+    @property
+    def start(self) -> Place:
+        return Place(self._gaps[4])
+
+    @cached_property
+    def marks(self) -> frozenset[str]:
+        return frozenset(char for transitions in self._gaps[0] for char in transitions)
+
+    @cached_property
+    def _begun(self) -> frozenset[str]:
+        words = self.allowed if self.options.segmentation == "any" else self.known
+        return frozenset(word[:end] for word in words for end in range(1, len(word) + 1))
+
+    @cached_property
+    def letters(self) -> frozenset[str]:
+        return frozenset("".join(self.known))
+
+    def words_of(self, run: str) -> list[str] | None:
+        """The words of a run by the longest match; None where there is no word at a place, or letters are parted."""
+        found: list[str] = []
+        while run:
+            word = next((run[:end] for end in range(len(run), 0, -1) if run[:end] in self.known), None)
+            if word is None or (found and _parts_letters(found[-1], word)):
+                return None
+            found.append(word)
+            run = run[len(word) :]
+        return found
+
+    def is_whole(self, place: Place) -> bool:
+        """Whether the open run is whole words of the list."""
+        if self.options.segmentation == "any":
+            return any(rest in self.allowed for rest in place.rests)
+        [rest] = place.rests
+        words = self.words_of(rest)
+        return words is not None and self.allowed.issuperset(words)
+
+    def is_complete(self, place: Place) -> bool:
+        gap = self._after_run(place)
+        return gap is not None and self._gaps[1][gap]
+
+    def _after_run(self, place: Place) -> int | None:
+        if not place.rests:
+            return place.gap
+        return self._gaps[3][place.gap] if self.is_whole(place) else None
+
+    def after(self, place: Place, char: str) -> Place | None:
+        """Where a character leads; None for nowhere. What comes after it need not have an end."""
+        if (place, char) not in self._known_steps:
+            self._known_steps[place, char] = self._after(place, char)
+        return self._known_steps[place, char]
+
+    def _after(self, place: Place, char: str) -> Place | None:
+        transitions, _, may_start, _, _ = self._gaps
+        if char in self.marks:
+            gap = self._after_run(place)
+            return Place(transitions[gap][char]) if gap is not None and char in transitions[gap] else None
+        if not may_start[place.gap]:
+            return None
+        rests = frozenset(self._longer(place.rests, char))
+        return Place(place.gap, rests) if rests else None
+
+    def _longer(self, rests: frozenset[str], char: str) -> Iterator[str]:
+        if not rests and char in self._begun:
+            yield char
+        for rest in rests:
+            if self.options.segmentation == "any":
+                if rest + char in self._begun:
+                    yield rest + char
+                if rest in self.allowed and char in self._begun and not _parts_letters(rest, char):
+                    yield char
+            elif (settled := self._settled(rest + char)) is not None:
+                yield settled
+
+    def _settled(self, rest: str) -> str | None:
+        """What is left of a rest when the words are cut off that nothing makes longer; None where one is not listed."""
+        while rest and rest not in self._begun:
+            word = next((rest[:end] for end in range(len(rest), 0, -1) if rest[:end] in self.known), None)
+            if word is None or word not in self.allowed or _parts_letters(word, rest[len(word) :]):
+                return None
+            rest = rest[len(word) :]
+        return rest
+
+    def is_alive(self, place: Place) -> bool:
+        """Whether a text can end after a place."""
+        if place not in self._alive:
+            seen, todo = {place}, [place]
+            while todo and not any(self._alive.get(one, False) or self.is_complete(one) for one in todo):
+                found = {self.after(one, char) for one in todo for char in (*self.letters, *self.marks)}
+                todo = [one for one in found if one is not None and one not in seen and self._alive.get(one, True)]
+                seen.update(todo)
+            if todo:
+                self._alive[place] = True
+            else:
+                self._alive.update(dict.fromkeys(seen, False))
+        return self._alive[place]
+
+    def places(self, text: bytes) -> Iterator[Place]:
+        """Where a text may be that has perhaps the beginning of a character at its end: after each such character."""
         try:
-            return self._leads_to_end(spelled.decode())
+            spelled, part = text.decode(), b""
         except UnicodeDecodeError as error:
             if error.reason != "unexpected end of data":
-                return False
-            head, part = spelled[: error.start].decode(), spelled[error.start :]
-        chars = (char for char in (*self.letters, *self._marks) if char.encode().startswith(part))
-        return any(self._leads_to_end(head + char) for char in chars)
-
-    def _leads_to_end(self, text: str) -> bool:
-        start = self._read(text)
-        if start is None:
-            return False
-        if start not in self._known:
-            self._known[start] = any(self._is_end(*place) for place in self._places_after(start))
-        return self._known[start]
-
-    def _places_after(self, start: tuple[int, str]) -> Iterator[tuple[int, str]]:
-        seen, todo = {start}, [start]
-        while todo:
-            place = todo.pop()
+                return
+            spelled, part = text[: error.start].decode(), text[error.start :]
+        place: Place | None = self.start
+        for char in spelled:
+            place = None if place is None else self.after(place, char)
+        if place is None:
+            return
+        if not part:
             yield place
-            for char in (*self.letters, *self._marks):
-                after = self._move(*place, char)
-                if after is not None and after not in seen and len(after[1]) <= len(start[1]) + _LONGEST:
-                    seen.add(after)
-                    todo.append(after)
+            return
+        for char in (*self.letters, *self.marks):
+            if char.encode().startswith(part) and (following := self.after(place, char)) is not None:
+                yield following
 
-    def _read(self, text: str) -> tuple[int, str] | None:
-        place: tuple[int, str] | None = self._gaps.start, ""
-        for char in text:
-            place = None if place is None else self._move(*place, char)
-        return place
-
-    def _move(self, gap: int, run: str, char: str) -> tuple[int, str] | None:
-        states = self._gaps.states
-        if char not in self._marks:
-            return (gap, run + char) if states[gap].word_may_start else None
-        if run:
-            if not self._is_whole(run):
-                return None
-            gap = self._gaps.contexts[states[gap].context].after_word
-        target = states[gap].transitions.get(char)
-        return None if target is None else (target, "")
-
-    def _is_end(self, gap: int, run: str) -> bool:
-        if run:
-            if not self._is_whole(run):
-                return False
-            gap = self._gaps.contexts[self._gaps.states[gap].context].after_word
-        return self._gaps.states[gap].is_complete
-
-    def _is_whole(self, run: str) -> bool:
-        if self.options.segmentation == "longest":
-            return self._is_cut_by_longest(run)
-        ends = {0}
-        for start in range(len(run)):
-            if start in ends and not (start and _is_latin(run[start - 1]) and _is_latin(run[start])):
-                ends |= {end for end in range(start + 1, len(run) + 1) if run[start:end] in self._allowed}
-        return len(run) in ends
-
-    def _is_cut_by_longest(self, run: str) -> bool:
-        start = 0
-        while start < len(run):
-            word = next((run[start:end] for end in range(len(run), start, -1) if run[start:end] in self._words), "")
-            if word not in self._allowed or (start and _is_latin(run[start - 1]) and _is_latin(run[start])):
-                return False
-            start += len(word)
-        return True
+    def allows(self, text: bytes) -> bool:
+        return any(map(self.is_alive, self.places(text)))
 
 
-def _word(rng: random.Random, letters: str) -> str:
-    return "".join(rng.choice(letters) for _ in range(rng.choice((1, 1, 2, 2, 3, _LONGEST))))
+def _parts_letters(before: str, after: str) -> bool:
+    return (before[-1] + after[0]).isascii() and before[-1].isalpha() and after[0].isalpha()
+
+
+def random_world(randomness: random.Random, *, lacking: int = 0, segmentation: Segmentation | None = None) -> World:
+    """A world of a few letters; ``lacking`` single bytes of them are no tokens."""
+    letters = randomness.choice(ALPHABETS)
+    word_lengths = (1, 1, 2, 2, 3, 4)
+    words = list(dict.fromkeys(_text(randomness, letters, word_lengths) for _ in range(randomness.randint(2, 9))))
+    listed = words[: randomness.randint(1, len(words))]
+    kinds: tuple[Punctuation, ...] = "basic", "none", "standard"
+    punctuation = randomness.choice(kinds)
+    meanings: tuple[Segmentation, ...] = "longest", "any"
+    options = ListOptions(
+        segmentation=segmentation or randomness.choice(meanings),
+        end="word" if punctuation == "none" else randomness.choice(("word", "sentence")),
+        punctuation=punctuation,
+    )
+    extra, excluded = tuple[str, ...](), tuple[str, ...]()
+    if randomness.random() < 0.4:
+        extra = tuple({_text(randomness, letters, (1, 2, 3)) for _ in range(2)})
+        excluded = tuple(word for word in randomness.sample(listed, 1) if word not in extra)
+    return World(
+        tuple(words),
+        tuple(listed),
+        randomness.randint(1, len(listed)),
+        tuple(_tokens(randomness, letters, lacking)),
+        options,
+        extra,
+        excluded,
+    )
+
+
+def worlds(
+    num: int, *, first: int = 0, lacking: int = 0, segmentation: Segmentation | None = None
+) -> Iterator[tuple[World, random.Random]]:
+    """Random worlds that have texts, each with the source that made it."""
+    for seed in range(first, first + num):
+        randomness = random.Random(seed)
+        world = random_world(randomness, lacking=lacking, segmentation=segmentation)
+        try:
+            fewest = world.states.fewest_tokens()
+        except EmptyWordListError:
+            continue
+        if fewest is not None:
+            yield world, randomness
+
+
+def _text(randomness: random.Random, letters: str, lengths: Iterable[int]) -> str:
+    return "".join(randomness.choice(letters) for _ in range(randomness.choice(tuple(lengths))))
+
+
+def _tokens(randomness: random.Random, letters: str, lacking: int) -> list[bytes]:
+    """Single bytes, and longer tokens that begin or end inside of characters."""
+    used = sorted(set((letters + MARKS).encode()))
+    left_out = randomness.sample(used, lacking)
+    pieces = set[bytes]()
+    for _ in range(randomness.randint(5, 40)):
+        spelled = _text(randomness, letters + MARKS, (1, 2, 3, 4)).encode()
+        first = randomness.randint(0, min(2, len(spelled) - 1))
+        pieces.add(spelled[first : randomness.randint(first + 1, len(spelled))])
+    singles = {bytes([byte]) for byte in range(256) if byte not in left_out}
+    return [*sorted(singles), *sorted(piece for piece in pieces if len(piece) > 1)]
+
+
+def mask_of(states: TextStates, state: State, num_tokens: int, budget: int = NO_BUDGET) -> set[int]:
+    """The tokens of a mask, without the stop token."""
+    out = np.zeros((num_tokens + 31) // 32, dtype=np.int32)
+    states.fill(out, state, budget)
+    return {token for token in range(num_tokens) if out[token >> 5] >> np.int32(token & 31) & 1}
