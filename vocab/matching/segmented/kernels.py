@@ -87,7 +87,7 @@ def _length_of(first_byte: int) -> int:
 
 
 @kernel
-def _mark_of(table: AddressTable, char: int) -> int:
+def mark_of(table: AddressTable, char: int) -> int:
     """Return the number of a mark; -1 for another character."""
     return int(uint8_at(table[MARK_NUMBERS])[char]) - 1 if char < NUM_DIRECT else -1
 
@@ -122,7 +122,7 @@ def gap_state_of(table: AddressTable, place: int) -> int:
 @kernel
 def after_char(table: AddressTable, place: int, char: int, found: Int64Array, num: int) -> int:
     """Add the places that a character leads to from a place to ``found``; return how many there are then."""
-    mark = _mark_of(table, char)
+    mark = mark_of(table, char)
     if mark >= 0:
         state = gap_state_of(table, place)
         target = int32_at(table[GAP_TARGETS])[state * table[NUM_MARKS] + mark] if state >= 0 else -1

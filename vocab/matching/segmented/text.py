@@ -108,6 +108,8 @@ class SegmentedText:
         for index, array in arrays.items():
             self.table[index] = address_of(array)
         self.edge_tokens = self._tokens_of(trie.labels)
+        # A mark is no part of a word, though an entry has it.
+        self.edge_tokens[np.isin(trie.labels, self.marks)] = NEVER_ENDS
         self.with_marks = tokens.tokens_with(marks)
         self.mark_tokens = self._tokens_of(self.marks)
 
