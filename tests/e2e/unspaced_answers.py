@@ -33,7 +33,8 @@ EXTRA: Final = {
 }
 WANTED: Final = {"zh": "老师", "zh-Hant": "老師", "ja": "先生", "th": "ครู"}
 
-SENTENCE: Final = re.compile(r"[^。！？….!?\n]+[。！？….!?]*")
+BETWEEN_SENTENCES: Final = re.compile(r"[。！？….!?\n]+|(?<![,:]) ")
+"""In Thai a blank ends a sentence too, but not after a pause."""
 
 
 @lru_cache(maxsize=len(LANGUAGES))
@@ -109,7 +110,7 @@ class Question:
             known = set(words_of(self.language)[: self.n_words]) | set(vocab.get("extra_words", ()))
             if len(new := set(words) - known) > vocab["new_words"]["max"]:
                 yield f"too many new words: {new}"
-        lengths = [len(found) for one in SENTENCE.findall(text) if (found := oracle.words(one))]
+        lengths = [len(found) for one in BETWEEN_SENTENCES.split(text) if (found := oracle.words(one))]
         if not vocab.get("min_sentences", 0) <= len(lengths) <= vocab.get("max_sentences", len(lengths)):
             yield f"{len(lengths)} sentences"
         if max(lengths, default=0) > vocab.get("max_sentence_words", len(text)):
@@ -129,8 +130,8 @@ CONTROLS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "none any": ({"punctuation": "none", "segmentation": "any", "layout": "lines"}, {}),
     "short sentences": ({"max_sentence_words": 4, "min_sentences": 2, "max_sentences": 3}, {"max_tokens": 160}),
     "new words": ({"new_words": {"n_words": 20_000, "per_100": 20, "max": 2}}, {"max_tokens": 100}),
-    "best of": ({}, {"best_of": 3, "temperature": 1}),
-    "posterior": ({"select": "posterior"}, {"best_of": 3, "temperature": 1}),
+    "best of": ({}, {"best_of": 3}),
+    "posterior": ({"select": "posterior"}, {"best_of": 3}),
     "beams": ({}, {"num_beams": 3}),
     "beams any": ({"segmentation": "any"}, {"num_beams": 2}),
     "sentences": ({"search": {"width": 2}}, {"max_tokens": 60}),
@@ -152,7 +153,7 @@ JSON: Final = {"type": "json_schema", "json_schema": {"name": "text", "schema": 
 
 
 def question_of(language: str, n_words: int | None, name: str, number: int) -> Question | None:
-    """A question with one of ``CONTROLS``, ``changed``, ``wanted`` or ``json``; None where they do not go together."""
+    """A question with one of ``CONTROLS``, or ``changed``, ``wanted`` or ``json``; None where there is none."""
     randomness = random.Random(f"{language} {n_words} {name} {number}")
     vocab, fields = CONTROLS.get(name, ({}, {}))
     if name == "new words" and n_words is None:
@@ -165,9 +166,10 @@ def question_of(language: str, n_words: int | None, name: str, number: int) -> Q
         vocab, fields = {"must_use": [{"word": WANTED[language]}, {"word": EXTRA[language][0]}]}, {"max_tokens": 160}
     if name == "json":
         fields = {"response_format": JSON, "max_tokens": 160}
+    is_drawn = bool({"best_of", "n"} & fields.keys() or "search" in vocab)
     chosen = {
         "seed": number,
-        "temperature": randomness.choice((0, 1)),
+        "temperature": 1 if is_drawn else randomness.choice((0, 1)),
         "max_tokens": randomness.choice((8, 12, 20, 30)),
         "stream": randomness.random() < 0.5,
     }

@@ -6,11 +6,16 @@ from typing import Final
 import pytest
 
 from tests.vocab.matching.segmented.worlds import World, mask_of, random_world, worlds
-from tests.vocab.toys import STOP
+from tests.vocab.toys import STOP, toy_speller, toy_tokenizer
+from vocab.automaton.dictionary_trie import ReferenceWords, build_segmented
+from vocab.automaton.token_trie import TokenTrie
 from vocab.errors import TokenBudgetError
+from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.matcher import Matcher
 from vocab.matching.segmented.states import SegmentedStates
+from vocab.matching.segmented.text import SegmentedText
+from vocab.options import ListOptions, Segmentation
 
 NUM_STEPS: Final = 8
 
@@ -132,3 +137,26 @@ def test_the_text_of_a_json_string_begins_with_its_quotation_mark_and_has_no_lin
                 token = randomness.choice(sorted(found))
                 state, plain = in_json.target(state, token, NO_BUDGET), world.states.target(plain, token, NO_BUDGET)
                 assert in_json.can_stop(state) == world.states.can_stop(plain)
+
+
+def test_a_listed_word_that_is_a_mark_is_only_a_mark() -> None:
+    """The Thai list has the sign of repetition, which follows a word as a mark does."""
+    facts = toy_tokenizer("นํามากๆ")
+    listed = WordList("th", ("ๆ", "มา", "มากๆ"), "file")
+    kinds: tuple[Segmentation, ...] = ("longest", "any")
+    for segmentation in kinds:
+        options = ListOptions(end="sentence", segmentation=segmentation)
+        words = build_segmented(listed, toy_speller(facts), ReferenceWords(("มาก",), ""))
+        states = SegmentedStates(SegmentedText(words, None, options, TokenTrie.of(facts)), 3)
+        assert states.fewest_tokens() == 2
+        spelled = facts.token_bytes
+        begin = mask_of(states, states.start, len(spelled))
+        assert spelled.index("ม".encode()) in begin and spelled.index("ๆ".encode()) not in begin
+        state = states.start
+        for char in "มา":
+            state = states.target(state, spelled.index(char.encode()), NO_BUDGET)
+        assert spelled.index("ๆ".encode()) in mask_of(states, state, len(spelled))
+        assert states.can_stop(states.target(state, spelled.index("ๆ".encode()), NO_BUDGET))
+        for budget in range(1, 4):
+            found = mask_of(states, states.start, len(spelled), budget)
+            assert all(states.tokens_to_end(states.target(states.start, token, budget)) is not None for token in found)

@@ -28,9 +28,12 @@ ALPHABETS: Final = ("甲乙丙", "甲乙ab", "甲丁é")
 
 MARKS: Final = "，。“”"
 
+PUNCTUATIONS: Final[tuple[Punctuation, ...]] = ("basic", "none", "standard")
+SEGMENTATIONS: Final[tuple[Segmentation, ...]] = ("longest", "any")
+
 
 class Place(NamedTuple):
-    """Where a text is: the gap state before the open run, and of that run what is not settled, in some ways."""
+    """Where a text is: the gap state before the open run, and what of that is not settled, in one way or several."""
 
     gap: int
     rests: frozenset[str] = frozenset()
@@ -224,11 +227,9 @@ def random_world(randomness: random.Random, *, lacking: int = 0, segmentation: S
     word_lengths = (1, 1, 2, 2, 3, 4)
     words = list(dict.fromkeys(_text(randomness, letters, word_lengths) for _ in range(randomness.randint(2, 9))))
     listed = words[: randomness.randint(1, len(words))]
-    kinds: tuple[Punctuation, ...] = "basic", "none", "standard"
-    punctuation = randomness.choice(kinds)
-    meanings: tuple[Segmentation, ...] = "longest", "any"
+    punctuation = randomness.choice(PUNCTUATIONS)
     options = ListOptions(
-        segmentation=segmentation or randomness.choice(meanings),
+        segmentation=randomness.choice(SEGMENTATIONS if segmentation is None else (segmentation,)),
         end="word" if punctuation == "none" else randomness.choice(("word", "sentence")),
         punctuation=punctuation,
     )
