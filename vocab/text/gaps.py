@@ -318,7 +318,8 @@ class UnspacedRules(NamedTuple):
         if kind == "dash":
             yield self.marks.dash, Place("joined")
         if self.marks.has_blanks and kind in (_UNSPACED_UNIT | _UNSPACED_ENDED | _UNSPACED_PAUSE):
-            yield marks.BLANK, Place("blank", seen=SENTENCE if self.marks.ends_bare else starts)
+            ends_bare = self.marks.ends_bare and kind not in _UNSPACED_PAUSE
+            yield marks.BLANK, Place("blank", seen=SENTENCE if ends_bare else starts)
         can_break = kind in _UNSPACED_ENDED or (self.layout == "lines" and kind in _UNSPACED_UNIT | _UNSPACED_PAUSE)
         if can_break or (self.marks.ends_bare and kind in _UNSPACED_UNIT):
             yield marks.LINE_BREAK, Place("break", 1, SENTENCE)

@@ -272,3 +272,9 @@ def test_odd_lists_have_their_texts(words: tuple[str, ...], written: str, refuse
     reader = reader_of(words, ("中国", "国人", "机器"))
     assert reader.is_text(written)
     assert not reader.is_text(refused)
+
+
+def test_a_thai_sentence_goes_on_after_a_pause_and_its_blank() -> None:
+    reader = TextReader(WordList("th", ("กา", "ขา"), "file"), ListOptions(), 2)
+    starts = [word.starts_sentence for word in reader.words("กา, ขา: กา ขา. กาขา")]
+    assert starts == [True, False, False, True, True, False]
