@@ -12,7 +12,7 @@ Tokenization").
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -139,6 +139,7 @@ class DictionaryTrie:
         below: int32 (nodes,), the smallest rank there and below.
         links: int32 (nodes,), where the walk goes on when a node's first words are cut off; -1 where they cannot be.
         cut_ranks: int32 (nodes,), the greatest rank of the words that are cut off then.
+        num_cut: int32 (nodes,), how many words these are.
         whole_ranks: int32 (nodes,), the greatest rank of all words of a rest that ends here; ``NEVER`` where it has no
             segmentation.
     """
@@ -153,6 +154,7 @@ class DictionaryTrie:
     below: Int32Array
     links: Int32Array
     cut_ranks: Int32Array
+    num_cut: Int32Array
     whole_ranks: Int32Array
 
     @classmethod
@@ -172,8 +174,21 @@ class DictionaryTrie:
         _spread_upwards(parents, below)
         depths = depths_of(parents)
         order = np.argsort(depths, kind="stable").astype(np.int32)
-        links, cut_ranks, whole_ranks = _link(order, parents, own_labels, ranks, *edges)
-        return cls(*edges, parents, depths, own_labels, ranks, below, links, cut_ranks, whole_ranks)
+        links = _link(order, parents, own_labels, ranks, *edges)
+        return cls(*edges, parents, depths, own_labels, ranks, below, *links)
+
+    def without(self, chars: Sequence[int]) -> "DictionaryTrie":
+        """Return the trie without words that have one of these characters, which are marks: their nodes end none."""
+        is_cut = np.isin(self.own_labels, chars)
+        is_cut[0] = False
+        if not is_cut.any():
+            return self
+        while (below := is_cut | np.where(self.parents >= 0, is_cut[self.parents], False)).sum() > is_cut.sum():
+            is_cut = below
+        ranks, whole_ranks = (np.where(is_cut, NEVER, of).astype(np.int32) for of in (self.ranks, self.whole_ranks))
+        below_ranks = ranks.copy()
+        _spread_upwards(self.parents, below_ranks)
+        return replace(self, ranks=ranks, below=below_ranks, whole_ranks=whole_ranks)
 
     @property
     def num_nodes(self) -> int:
@@ -181,7 +196,7 @@ class DictionaryTrie:
 
     @property
     def num_bytes(self) -> int:
-        return 4 * (10 * self.num_nodes + len(self.labels))
+        return 4 * (11 * self.num_nodes + len(self.labels))
 
     def find(self, word: str) -> int:
         """Return the node that a word leads to from the root; -1 for none."""
@@ -312,23 +327,23 @@ def _link(
     edge_start: Int32Array,
     labels: Int32Array,
     children: Int32Array,
-) -> tuple[Int32Array, Int32Array, Int32Array]:
+) -> tuple[Int32Array, Int32Array, Int32Array, Int32Array]:
     """Make the links of all nodes, which ``order`` gives by depth."""
     num_nodes = len(parents)
     links, cut_ranks = np.full(num_nodes, -1, np.int32), np.full(num_nodes, NEVER, np.int32)
-    whole_ranks = np.full(num_nodes, NEVER, np.int32)
+    whole_ranks, num_cut = np.full(num_nodes, NEVER, np.int32), np.zeros(num_nodes, np.int32)
     whole_ranks[0] = _NO_RANK
     for node in order[1:]:
         if ranks[node] != NEVER:
-            links[node], cut_ranks[node], whole_ranks[node] = 0, ranks[node], ranks[node]
+            links[node], cut_ranks[node], num_cut[node], whole_ranks[node] = 0, ranks[node], 1, ranks[node]
             continue
         parent, char = parents[node], own_labels[node]
-        place, rank = links[parent], cut_ranks[parent]
+        place, rank, num = links[parent], cut_ranks[parent], num_cut[parent]
         while place >= 0:
             edge = position_of(labels, edge_start[place], edge_start[place + 1], char)
             if edge >= 0 and not (place == 0 and _is_ascii_letter(char) and _is_ascii_letter(own_labels[parent])):
-                links[node], cut_ranks[node] = children[edge], rank
+                links[node], cut_ranks[node], num_cut[node] = children[edge], rank, num
                 whole_ranks[node] = max(rank, whole_ranks[children[edge]])
                 break
-            rank, place = max(rank, cut_ranks[place]), links[place]
-    return links, cut_ranks, whole_ranks
+            rank, num, place = max(rank, cut_ranks[place]), num + num_cut[place], links[place]
+    return links, cut_ranks, num_cut, whole_ranks

@@ -126,15 +126,19 @@ class TokenTrie:
         spelled = spelled[len(read) :]
         return [self.by_bytes[spelled[:end]] for end in range(1, len(spelled) + 1) if spelled[:end] in self.by_bytes]
 
-    def fewest_tokens(self, char: int) -> list[int]:
-        """Return how few tokens spell a character from each of its bytes on; ``UNSPELLED`` where none do."""
+    def fewest_tokens(self, char: int) -> int:
+        """Return how few tokens spell a character; ``UNSPELLED`` where none do.
+
+        After the first of them each byte is a token: so many are counted where a text is within a character.
+        """
         spelled = chr(char).encode()
-        fewest = [UNSPELLED] * len(spelled) + [0]
-        for first in range(len(spelled) - 1, -1, -1):
-            for last in range(first + 1, len(spelled) + 1):
-                if spelled[first:last] in self.by_bytes:
-                    fewest[first] = min(fewest[first], 1 + fewest[last])
-        return fewest[:-1]
+        fewest = UNSPELLED
+        for first in range(len(spelled), 0, -1):
+            if spelled[:first] in self.by_bytes:
+                fewest = min(fewest, 1 + len(spelled) - first)
+            if not self.single[spelled[first - 1]]:
+                break
+        return fewest
 
 
 UNSPELLED: Final = 255

@@ -13,7 +13,7 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.matching.controlled import NO_WORDS, REST_WORDS, ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, Progress
-from vocab.matching.mask_kernels import set_token_bits
+from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.masks import NO_TOKENS
 from vocab.matching.segmented import counting, kernels
 from vocab.matching.segmented.states import PlainStates, SegmentedStates
@@ -21,6 +21,8 @@ from vocab.matching.states import State
 
 MAX_MASKS: Final = 256
 """Limited masks cached by one text: each takes some milliseconds and the bytes of a row."""
+
+_FAR: Final = UNLIMITED // 2
 
 
 class SegmentedControls(ControlledStates):
@@ -40,6 +42,11 @@ class SegmentedControls(ControlledStates):
         if controls.new_words is not None and controls.new_words.n_words > states.n_words:
             self._all = SegmentedStates(states.text, controls.new_words.n_words)
         self._needs = _needs_of(states)
+        num_nodes, edge_tokens = states.text.trie.num_nodes, states.text.edge_tokens
+        self._words_to_end = counting.measure_words(states.table, num_nodes, edge_tokens)
+        ends = self._words_to_end[self._words_to_end < kernels.FAR]
+        # More words than a token ends, and an open one needs.
+        self._room = states.text.tokens.max_chars + int(ends.max(initial=0))
         ranks = states.text.trie.ranks
         self._wanted = [
             [self._spelled(int(node)) for node in np.flatnonzero(np.isin(ranks, one.ranks))]
@@ -60,15 +67,16 @@ class SegmentedControls(ControlledStates):
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._is_complete(progress, readings)
         missing = self._missing(after)
-        is_forced = any(missing) and self._is_due(missing, after, budget)
+        is_forced = any(missing) and self._is_due(missing, after, budget, readings)
         self._fill_limited(out, progress, after, readings[0], budget, any(missing))
         if is_forced:
             self._force(out, readings[0], missing)
         if may_stop and not is_forced:
             set_token_bits(out, stops, True)
         if not out.any():
-            if not may_stop:
-                self._all.fill(out, readings, budget)
+            for states in () if may_stop else (self._own, self._all):
+                if not out.any():
+                    states.fill(out, readings, budget)
             set_token_bits(out, stops, self._is_complete(progress, readings))
 
     def target(self, state: State, token: int, budget: int) -> State:
@@ -89,7 +97,7 @@ class SegmentedControls(ControlledStates):
     ) -> None:
         """Write the mask of the list, less the tokens beyond the author's limits."""
         controls, new = self._controls, self._controls.new_words
-        room = self._own.text.tokens.max_chars
+        room = self._room
         words_left = min(controls.max_sentence_words - progress.num_words, room)
         sentences_left = min(controls.max_sentences - progress.num_sentences, room)
         new_left = 0 if new is None else max(min(new.max_words - len(progress.introduced), room), 0)
@@ -101,34 +109,46 @@ class SegmentedControls(ControlledStates):
             return
         since = 0 if new is None else progress.since_new
         limits = (words_left, min(controls.max_sentence_words, room), sentences_left, since, 0, new_left, 0, needs_more)
-        key = (reading, budget if self._all.is_bound_by(budget) else -1, *limits, *progress.introduced)
+        is_bound = self._all.is_bound_by(budget) or self._own.is_bound_by(budget)
+        key = (reading, budget if is_bound else NO_BUDGET, *limits, *progress.introduced)
         known = self._masks.get(key)
-        if known is None:
-            values = np.asarray(limits, dtype=np.int64)
-            values[counting.SPACING] = 0 if new is None else new.spacing
-            values[counting.OLD_WORDS] = self._own.n_words
-            self._all.fill(out, (reading,), budget)
+        if known is not None:
+            out[:] = known
+            return
+        values = np.asarray(limits, dtype=np.int64)
+        values[counting.SPACING] = 0 if new is None else new.spacing
+        values[counting.OLD_WORDS] = self._own.n_words
+        # Near the end of a budget no other new word begins, for there may be no room to end it within the limits.
+        needs, is_short = self._needs, self._all is not self._own and self._own.is_bound_by(budget)
+        if is_short:
+            needs = needs.copy()
+            needs[0, ~self._own.gaps_within(budget)] = _FAR
+        for states in (self._own, self._all) if is_short else (self._all,):
+            states.fill(out, (reading,), budget)
             counting.limit(
                 self._all.table,
-                self._own.table,
-                self._needs,
+                self._words_to_end,
+                needs,
                 out,
                 reading,
                 values,
                 np.asarray(progress.introduced, dtype=np.int64),
                 self._nodes_of(progress.introduced),
             )
-            self._masks[key] = out.copy()
-            if len(self._masks) > MAX_MASKS:
-                self._masks.popitem(last=False)
-            return
-        out[:] = known
+            if out.any():
+                break
+        self._masks[key] = out.copy()
+        if len(self._masks) > MAX_MASKS:
+            self._masks.popitem(last=False)
 
-    def _is_due(self, missing: list[int], after: Progress, budget: int) -> bool:
+    def _is_due(self, missing: list[int], after: Progress, budget: int, readings: State) -> bool:
         """Return whether a required word must come now: by pace, by budget, or as the last words of the text."""
         controls = self._controls
         words_left = controls.max_sentence_words - after.num_words
         is_last_place = after.num_sentences >= controls.max_sentences and words_left <= sum(missing)
+        if budget != NO_BUDGET:
+            # The open word must end first.
+            budget = max(budget - (self._all.tokens_to_end(readings) or 0), 0)
         return is_last_place or self._n_words_when_due(missing, budget) == NO_WORDS
 
     def _force(self, out: Int32Array, reading: int, missing: Iterable[int]) -> None:
@@ -151,6 +171,7 @@ class SegmentedControls(ControlledStates):
             marks = self._own.text.with_marks
             out_tokens = marks[(before[marks >> 5] >> (marks & 31)) & 1 != 0]
             tokens = [token for token in out_tokens.tolist() if self._ends_run(reading, token)]
+            tokens = tokens or self._towards_end(before, reading)
         if tokens:
             set_token_bits(out, np.asarray(tokens, dtype=np.int32), True)
         else:
@@ -169,31 +190,68 @@ class SegmentedControls(ControlledStates):
 
     def _leads_to(self, reading: int, token: int, word: tuple[int, ...]) -> bool:
         """Return whether a token leads to a node on the way to a word that begins where the open one may end."""
-        [target] = self._all.target((reading,), token, -1) or (-1,)
+        [target] = self._all.target((reading,), token, NO_BUDGET) or (-1,)
         if target < 0:
             return False
-        place = kernels.place_of(target)
-        node, part = kernels.node_of(place), kernels.part_of(target)
-        return kernels.context_of(place) >= 0 and (part != 0 or node in word)
+        place, part = kernels.place_of(target), kernels.part_of(target)
+        if not part:
+            return kernels.context_of(place) >= 0 and kernels.node_of(place) in word
+        # Another character may begin with the same bytes.
+        labels, found = self._own.text.trie.own_labels, np.empty(kernels.MAX_PLACES, dtype=np.int64)
+        read = part.to_bytes(3, "big").lstrip(b"\x00")
+        return any(
+            chr(labels[node]).encode().startswith(read)
+            and kernels.after_char(self._all.table, place, labels[node], found, 0)
+            and kernels.node_of(found[0]) == node
+            for node in word
+        )
 
     def _ends_run(self, reading: int, token: int) -> bool:
         """Return whether a token leads to a place between words."""
-        [target] = self._all.target((reading,), token, -1) or (-1,)
+        [target] = self._all.target((reading,), token, NO_BUDGET) or (-1,)
         return target >= 0 and not kernels.part_of(target) and kernels.context_of(kernels.place_of(target)) < 0
 
-    def _is_complete(self, progress: Progress, readings: State) -> bool:  # noqa: ARG002
-        return self._all.can_stop(readings)
+    def _towards_end(self, mask: Int32Array, reading: int) -> list[int]:
+        """Return the tokens of a mask from which the fewest others complete the text."""
+        bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
+        distances: dict[int, int] = {}
+        for token in np.flatnonzero(bits).tolist():
+            if target := self._all.target((reading,), token, NO_BUDGET):
+                distances[token] = self._all.tokens_to_end(target) or 0
+        fewest = min(distances.values(), default=0)
+        return [token for token, distance in distances.items() if distance == fewest]
+
+    def _may_stop(self, progress: Progress) -> bool:
+        # A rest of several words may become one longer word.
+        return super()._may_stop(progress) and progress.num_words <= self._controls.max_sentence_words
+
+    def _is_complete(self, progress: Progress, readings: State) -> bool:
+        """Return whether a text is complete, whatever is still asked of it; its last word may be a new one."""
+        if not self._all.can_stop(readings):
+            return False
+        new, place = self._controls.new_words, kernels.place_of(readings[0])
+        if new is None or kernels.context_of(place) < 0 or self._own.can_stop(readings):
+            return True
+        for rank in self._words_of(kernels.node_of(place)):
+            before, progress = progress, self._count(progress, (rank,))
+            is_new = len(progress.introduced) > len(before.introduced)
+            if is_new and (before.since_new + 1 < new.spacing or len(progress.introduced) > new.max_words):
+                return False
+        return True
 
     def _after_word(self, progress: Progress, readings: State) -> Progress:
         """Return the progress if the open words end here; as it is where they are not whole."""
         place = kernels.place_of(readings[0])
         if kernels.context_of(place) < 0 or self._all.gap_after(readings[0]) is None:
             return progress
-        node = kernels.node_of(place)
+        return self._count(progress, self._words_of(kernels.node_of(place)))
+
+    def _words_of(self, node: int) -> list[int]:
+        """Return the ranks of the words of the rest that ends at a node."""
         events = np.empty(counting.MAX_EVENTS, dtype=np.int64)
         length = int(self._own.text.trie.depths[node])
-        num = counting.words_of(self._all.table, node, length, events, 0)
-        return self._count(progress, events[:num].tolist())
+        ranks: list[int] = events[: counting.words_of(self._all.table, node, length, events, 0)].tolist()
+        return ranks
 
     def _count(self, progress: Progress, events: Iterable[int]) -> Progress:
         """Return the progress after words that ended, by rank, and sentences that began."""
@@ -217,9 +275,7 @@ class SegmentedControls(ControlledStates):
         index = next(i for i, one in enumerate(self._controls.must_use) if one.ranks == ranks)
         tokens = self._own.text.tokens
         labels = self._own.text.trie.own_labels
-        return max(
-            (sum(tokens.fewest_tokens(int(labels[n]))[0] for n in word) for word in self._wanted[index]), default=0
-        )
+        return max((sum(tokens.fewest_tokens(int(labels[n])) for n in word) for word in self._wanted[index]), default=0)
 
     def _nodes_of(self, ranks: tuple[int, ...]) -> kernels.Int64Array:
         """Return the nodes on the ways to words of these ranks, int64."""
@@ -252,13 +308,12 @@ def _needs_of(states: SegmentedStates) -> kernels.Int64Array:
     complete, starts, opens = (one.astype(bool) for one in (text.is_complete, text.starts_sentence, text.opens_words))
     targets = text.gap_targets.reshape(len(complete), -1)
     after_word = text.after_word[text.contexts]
-    far = UNLIMITED // 2
-    needs = np.stack([np.where(complete | starts, 0, far), np.where(complete, 0, far)]).astype(np.int64)
+    needs = np.stack([np.where(complete | starts, 0, _FAR), np.where(complete, 0, _FAR)]).astype(np.int64)
     while True:
         before = needs.copy()
         for row, cost in ((0, np.ones(len(complete), dtype=np.int64)), (1, starts.astype(np.int64))):
-            by_marks = np.where(targets >= 0, needs[row][targets], far).min(axis=1, initial=far)
-            by_words = np.where(opens, needs[row][after_word] + cost, far)
+            by_marks = np.where(targets >= 0, needs[row][targets], _FAR).min(axis=1, initial=_FAR)
+            by_words = np.where(opens, needs[row][after_word] + cost, _FAR)
             needs[row] = np.minimum(needs[row], np.minimum(by_marks, by_words))
         if np.array_equal(before, needs):
             return needs

@@ -34,8 +34,8 @@ EDGE_START, LABELS, CHILDREN, OWN_LABELS, RANKS, BELOW, LINKS, CUT_RANKS, WHOLE_
 MARKS, GAP_TARGETS, IS_COMPLETE, OPENS_WORDS, CONTEXTS, AFTER_WORD, GAP_TO_END = range(13, 20)
 SYMBOLS, DEPTHS, ENDS, TOKEN_START, TOKENS, CHARS, CHAR_NODES, NUM_CHARS = range(20, 28)
 PARTS, PART_NODES, NUM_PARTS, PART_COUNTS, DATA, DATA_START, ROOT_CHILDREN, MARK_NUMBERS = range(28, 36)
-SINGLE, HAS_ALL_BYTES, EDGE_NODES, PARENTS, DEPTHS_OF_NODES, STARTS_SENTENCE = range(36, 42)
-TABLE_SIZE: Final = 42
+SINGLE, HAS_ALL_BYTES, EDGE_NODES, PARENTS, DEPTHS_OF_NODES, STARTS_SENTENCE, NUM_CUT = range(36, 43)
+TABLE_SIZE: Final = 43
 
 NUM_DIRECT: Final = 0x10000
 """Code points whose mark and root child stand in arrays."""
@@ -251,19 +251,49 @@ def distance(table: AddressTable, place: int) -> int:
 
 
 @kernel
+def chars_of_part(part: int) -> tuple[int, int, int]:
+    """Return the first and last code point that some bytes begin, and how many bytes they lack."""
+    num_read = _num_part_bytes(part)
+    num_bytes = _length_of(part >> (8 * (num_read - 1)))
+    rest = 6 * (num_bytes - num_read)
+    first = _char_of_beginning(part, num_read, num_bytes) << rest
+    # Smaller ones have fewer bytes.
+    smallest = 0x10000 if num_bytes == 4 else 0x800 if num_bytes == 3 else 0x80
+    return max(first, smallest), first | ((1 << rest) - 1), num_bytes - num_read
+
+
+@kernel
+def first_edge(table: AddressTable, node: int, char: int) -> int:
+    """Return a node's first edge whose label is a character or a greater one."""
+    starts, labels = int32_at(table[EDGE_START]), int32_at(table[LABELS])
+    low, high = starts[node], starts[node + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if labels[middle] < char:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+@kernel
+def can_end_by_bytes(table: AddressTable, char: int, num_left: int) -> bool:
+    """Return whether the last bytes of a character are tokens, each by itself."""
+    if not table[HAS_ALL_BYTES]:
+        for at in range(num_left):
+            if not uint8_at(table[SINGLE])[0x80 | ((char >> (6 * at)) & 0x3F)]:
+                return False
+    return True
+
+
+@kernel
 def part_distance(table: AddressTable, places: Int64Array, num: int, part: int, budget: int) -> int:
     """Return how few tokens complete a text after places and the beginning of a character.
 
     Each byte that is left counts as a token. Without a budget any number below ``NEVER_ENDS`` may be returned where
     there is an end.
     """
-    num_read = _num_part_bytes(part)
-    num_bytes = _length_of(part >> (8 * (num_read - 1)))
-    rest = 6 * (num_bytes - num_read)
-    first = _char_of_beginning(part, num_read, num_bytes) << rest
-    last = first | ((1 << rest) - 1)
-    # Smaller ones have fewer bytes.
-    first = max(first, 0x10000 if num_bytes == 4 else 0x800 if num_bytes == 3 else 0x80)
+    first, last, num_left = chars_of_part(part)
     marks, best = int32_at(table[MARKS]), NEVER_ENDS
     starts, labels = int32_at(table[EDGE_START]), int32_at(table[LABELS])
     links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
@@ -271,20 +301,13 @@ def part_distance(table: AddressTable, places: Int64Array, num: int, part: int, 
         place = places[one]
         for mark in range(table[NUM_MARKS]):
             if first <= marks[mark] <= last:
-                best = min(best, _distance_by(table, place, marks[mark], num_bytes - num_read))
+                best = min(best, _distance_by(table, place, marks[mark], num_left))
         node = node_of(place) if context_of(place) >= 0 else 0
         while True:
-            low, high = starts[node], starts[node + 1]
-            while low < high:
-                middle = (low + high) >> 1
-                if labels[middle] < first:
-                    low = middle + 1
-                else:
-                    high = middle
-            for edge in range(low, starts[node + 1]):
+            for edge in range(first_edge(table, node, first), starts[node + 1]):
                 if labels[edge] > last or (budget == NO_BUDGET and best < NEVER_ENDS):
                     break
-                best = min(best, _distance_by(table, place, labels[edge], num_bytes - num_read))
+                best = min(best, _distance_by(table, place, labels[edge], num_left))
             if node == 0 or (budget == NO_BUDGET and best < NEVER_ENDS):
                 break
             if table[IS_ANY]:
@@ -293,16 +316,14 @@ def part_distance(table: AddressTable, places: Int64Array, num: int, part: int, 
                 break
             else:
                 node = links[node]
-    return int(best if best >= NEVER_ENDS else best + num_bytes - num_read)
+    return int(best if best >= NEVER_ENDS else best + num_left)
 
 
 @kernel
 def _distance_by(table: AddressTable, place: int, char: int, num_left: int) -> int:
     """Return how few tokens complete a text after a place and a character whose last bytes can be single tokens."""
-    if not table[HAS_ALL_BYTES]:
-        for at in range(num_left):
-            if not uint8_at(table[SINGLE])[0x80 | ((char >> (6 * at)) & 0x3F)]:
-                return NEVER_ENDS
+    if not can_end_by_bytes(table, char, num_left):
+        return NEVER_ENDS
     found = np.empty(MAX_PLACES, np.int64)
     num = after_char(table, place, char, found, 0)
     best = NEVER_ENDS
@@ -463,6 +484,9 @@ def collect_in_word(
     found = scratch[_LAST]
     for edge in range(starts[node], starts[node + 1]):
         char, is_alive = labels[edge], to_end[children[edge]] != FAR
+        # A mark follows as it does in the row.
+        if _mark_of(table, char) >= 0:
+            continue
         _count_parts(table, char, is_alive, counts)
         if edge_nodes[edge] > 0:
             found[0], num_found = place_in_word(context, children[edge]), 1 if is_alive else 0
@@ -488,7 +512,8 @@ def count_parts(table: AddressTable, counts: Int32Array) -> None:
     starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
     to_end = uint8_at(table[TO_END])
     for edge in range(starts[0], starts[1]):
-        _count_parts(table, labels[edge], to_end[children[edge]] != FAR, counts)
+        if _mark_of(table, labels[edge]) < 0:
+            _count_parts(table, labels[edge], to_end[children[edge]] != FAR, counts)
 
 
 @kernel
@@ -569,7 +594,7 @@ def measure_nodes(table: AddressTable, num_nodes: int, edge_tokens: Int32Array) 
                 for edge in range(starts[place], starts[place + 1]):
                     tokens = edge_tokens[edge] + to_end[children[edge]]
                     # An edge of the node itself goes before one of what is left of it.
-                    if tokens < best and (place == node or _leads_to(table, node, labels[edge], children[edge])):
+                    if tokens < best and (place == node or leads_to(table, node, labels[edge], children[edge])):
                         best = tokens
                 if table[IS_ANY] or place == 0 or links[place] <= 0 or cut_ranks[place] > table[N_WORDS]:
                     break
@@ -580,7 +605,7 @@ def measure_nodes(table: AddressTable, num_nodes: int, edge_tokens: Int32Array) 
 
 
 @kernel
-def _leads_to(table: AddressTable, node: int, char: int, target: int) -> bool:
+def leads_to(table: AddressTable, node: int, char: int, target: int) -> bool:
     """Return whether longest match goes on from a node to ``target`` with a character."""
     links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
     while node >= 0:

@@ -11,13 +11,14 @@ from threading import Lock
 from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import AddressTable, address_of
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.dictionary_trie import UNLISTED, DictionaryTrie
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.token_trie import TokenTrie
+from vocab.automaton.token_trie import UNSPELLED, TokenTrie
 from vocab.marks import LINE_BREAK
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 from vocab.matching.masks import NO_TOKENS
@@ -65,11 +66,11 @@ class SegmentedText:
     ) -> None:
         self.words, self.overlay, self.tokens = words, overlay, tokens
         self.is_any = options.segmentation == "any"
-        self.trie = DictionaryTrie.of(words, overlay)
         gaps = build_gap_automaton(options, words.language)
         self.gaps = _in_json(gaps) if in_json else gaps
         states = self.gaps.states
         marks = sorted({ord(char) for state in states for char in state.transitions})
+        self.trie = DictionaryTrie.of(words, overlay).without(marks)
         places = {mark: place for place, mark in enumerate(marks)}
         self.marks = np.asarray(marks, dtype=np.int32)
         self.gap_targets = np.full(len(states) * len(marks), -1, dtype=np.int32)
@@ -100,8 +101,10 @@ class SegmentedText:
             kernels.DEPTHS_OF_NODES: trie.depths,
             kernels.OWN_LABELS: trie.own_labels,
             kernels.RANKS: trie.ranks,
+            kernels.BELOW: trie.below,
             kernels.LINKS: trie.links,
             kernels.CUT_RANKS: trie.cut_ranks,
+            kernels.NUM_CUT: trie.num_cut,
             kernels.WHOLE_RANKS: trie.whole_ranks,
             kernels.MARKS: self.marks,
             kernels.GAP_TARGETS: self.gap_targets,
@@ -129,6 +132,7 @@ class SegmentedText:
         for index, array in arrays.items():
             self.table[index] = address_of(array)
         self.edge_tokens = self._tokens_of(trie.labels)
+        self.edge_tokens[np.isin(trie.labels, marks)] = UNSPELLED
         self.with_marks = tokens.tokens_with(marks)
         self.mark_tokens = self._tokens_of(self.marks)
 
@@ -139,7 +143,7 @@ class SegmentedText:
     def _tokens_of(self, chars: Int32Array) -> Int32Array:
         """Return how few tokens spell each character."""
         unique, places = np.unique(chars, return_inverse=True)
-        counts = [self.tokens.fewest_tokens(char)[0] for char in unique.tolist()]
+        counts = [self.tokens.fewest_tokens(char) for char in unique.tolist()]
         return np.asarray(counts, dtype=np.int32)[places]
 
 
@@ -246,6 +250,10 @@ class SegmentedStates:
         readings = np.asarray(state, dtype=np.int64)
         fewest = int(kernels.tokens_to_end(self.table, readings))
         return None if fewest >= NEVER_ENDS else fewest
+
+    def gaps_within(self, budget: int) -> npt.NDArray[np.bool_]:
+        """Return whether a budget of tokens completes a text, by gap state, bool."""
+        return self._gap_to_end <= budget
 
     def begin(self, place: int | None) -> State:
         """Return the state after a prefill that left the gap automaton at ``place``; None for a text's start.
@@ -367,7 +375,8 @@ class SegmentedStates:
         after_word = text.after_word[text.contexts]
         while True:
             before = to_end.copy()
-            steps = np.where(targets >= 0, to_end[targets] + text.mark_tokens, NEVER_ENDS)
+            has_step = (targets >= 0) & (text.mark_tokens < UNSPELLED)
+            steps = np.where(has_step, to_end[targets] + text.mark_tokens, NEVER_ENDS)
             to_end = np.minimum(to_end, steps.min(axis=1, initial=NEVER_ENDS)).astype(np.int32)
             if word != kernels.FAR:
                 words = np.where(text.opens_words, to_end[after_word] + word, NEVER_ENDS)
