@@ -20,7 +20,8 @@ from vocab.lists.wordlists import WordList
 from vocab.matching.controls import Controls, NewWords
 from vocab.matching.matcher import Matcher
 from vocab.matching.segmented.controlled import control
-from vocab.matching.segmented.states import SegmentedStates, SegmentedText
+from vocab.matching.segmented.states import SegmentedStates
+from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, frame_for
 from vocab.options import DEFAULT_OPTIONS
 from vocab.text.changes import ListChanges

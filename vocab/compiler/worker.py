@@ -60,7 +60,8 @@ from vocab.compiler.warm_up import warm_up, warm_up_segmented
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, unspaced_language
-from vocab.matching.segmented.states import SegmentedStates, SegmentedText
+from vocab.matching.segmented.states import SegmentedStates
+from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, frame_for
 from vocab.text.changes import ListChanges, entries_left_out
 

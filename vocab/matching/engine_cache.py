@@ -23,7 +23,8 @@ from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import ArtefactError
 from vocab.matching.reference import GrammarReference
 from vocab.matching.segmented.controlled import control
-from vocab.matching.segmented.states import PlainStates, SegmentedStates, SegmentedText
+from vocab.matching.segmented.states import PlainStates, SegmentedStates
+from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, frame_for
 from vocab.matching.structure.graph import Graph
 from vocab.matching.structure.rows import StructuredList

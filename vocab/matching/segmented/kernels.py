@@ -10,10 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array
 from vocab.arrays.kernels import AddressTable, int32_at, kernel, position_of, uint8_at
 from vocab.automaton.dictionary_trie import is_ascii_letter
-from vocab.automaton.token_trie import MAX_CHARS
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 
 Int64Array = npt.NDArray[np.int64]
@@ -24,9 +22,6 @@ FAR: Final = 255
 
 MAX_PLACES: Final = 16
 """Of one text. More, which only ``any`` can have, are dropped: that forbids texts and allows none."""
-
-SCRATCH_SHAPE: Final = (MAX_CHARS + 2, MAX_PLACES + 1)
-_LAST: Final = MAX_CHARS + 1
 
 # Indices into the table: numbers, then addresses.
 N_WORDS, IS_ANY, NUM_MARKS = range(3)
@@ -43,7 +38,7 @@ NUM_DIRECT: Final = 0x10000
 _SHIFT: Final = 24
 _LOW: Final = (1 << _SHIFT) - 1
 
-_is_ascii_letter = kernel(is_ascii_letter)
+is_ascii = kernel(is_ascii_letter)
 
 
 @kernel
@@ -93,7 +88,7 @@ def _length_of(first_byte: int) -> int:
 
 
 @kernel
-def _mark_of(table: AddressTable, char: int) -> int:
+def mark_of(table: AddressTable, char: int) -> int:
     """Return the number of a mark; -1 for another character."""
     return int(uint8_at(table[MARK_NUMBERS])[char]) - 1 if char < NUM_DIRECT else -1
 
@@ -128,7 +123,7 @@ def gap_state_of(table: AddressTable, place: int) -> int:
 @kernel
 def after_char(table: AddressTable, place: int, char: int, found: Int64Array, num: int) -> int:
     """Add the places that a character leads to from a place to ``found``; return how many there are then."""
-    mark = _mark_of(table, char)
+    mark = mark_of(table, char)
     if mark >= 0:
         state = gap_state_of(table, place)
         target = int32_at(table[GAP_TARGETS])[state * table[NUM_MARKS] + mark] if state >= 0 else -1
@@ -141,7 +136,7 @@ def after_char(table: AddressTable, place: int, char: int, found: Int64Array, nu
         own_context = int32_at(table[CONTEXTS])[node]
         return _offer_node(table, found, num, own_context, child)
     before = int32_at(table[OWN_LABELS])[node]
-    is_joined = _is_ascii_letter(before) and _is_ascii_letter(char)
+    is_joined = is_ascii(before) and is_ascii(char)
     if table[IS_ANY]:
         num = _offer_node(table, found, num, context, child_of(table, node, char))
         if _is_whole(table, node) and not is_joined:
@@ -333,7 +328,7 @@ def _distance_by(table: AddressTable, place: int, char: int, num_left: int) -> i
 
 
 @kernel
-def _ends_within(table: AddressTable, places: Int64Array, num: int, part: int, budget: int) -> bool:
+def ends_within(table: AddressTable, places: Int64Array, num: int, part: int, budget: int) -> bool:
     """Return whether a text can end after these places within a budget of tokens."""
     most = NEVER_ENDS - 1 if budget == NO_BUDGET else budget
     if part:
@@ -359,25 +354,10 @@ def step(table: AddressTable, readings: Int64Array, token: int, budget: int, fou
         if num == 0:
             return 0
         places, after = after, places
-    if not _ends_within(table, places, num, part, budget):
+    if not ends_within(table, places, num, part, budget):
         return 0
     for one in range(num):
         found[one] = reading_of(places[one], part)
-    return num
-
-
-@kernel
-def collect_tokens(
-    table: AddressTable, row: Int32Array, reading: int, budget: int, tokens: Int32Array, toggles: Int32Array
-) -> int:
-    """Write those of some tokens whose bit in a row is wrong after a reading into ``toggles``; return their number."""
-    readings, found, num = np.empty(1, np.int64), np.empty(MAX_PLACES, np.int64), 0
-    readings[0] = reading
-    for token in tokens:
-        is_allowed = step(table, readings, token, budget, found) > 0
-        if ((row[token >> 5] >> np.int32(token & 31)) & 1) != is_allowed:
-            toggles[num] = token
-            num += 1
     return num
 
 
@@ -392,245 +372,3 @@ def tokens_to_end(table: AddressTable, readings: Int64Array) -> int:
     for one in range(len(readings)):
         best = min(best, distance(table, places[one]))
     return int(best)
-
-
-@kernel
-def _collect(
-    table: AddressTable,
-    row: Int32Array,
-    first_places: Int64Array,
-    num_first: int,
-    budget: int,
-    first: int,
-    toggles: Int32Array,
-    num_toggles: int,
-    scratch: Int64Array,
-) -> int:
-    """Add the tokens at and below a node of the token trie whose bit in a row is wrong; return how many there are then.
-
-    The places are those after the characters of that node.
-    """
-    symbols, depths, ends = int32_at(table[SYMBOLS]), int32_at(table[DEPTHS]), int32_at(table[ENDS])
-    starts, tokens = int32_at(table[TOKEN_START]), int32_at(table[TOKENS])
-    # By depth: places, then how many there are.
-    base, node, last = depths[first], first, ends[first]
-    scratch[0, :num_first] = first_places[:num_first]
-    scratch[0, MAX_PLACES] = num_first
-    while node < last:
-        depth, symbol = depths[node] - base, symbols[node]
-        is_allowed = False
-        if symbol < 0:
-            is_allowed = _ends_within(table, scratch[depth - 1], scratch[depth - 1, MAX_PLACES], -symbol, budget)
-        else:
-            if depth > 0:
-                num = 0
-                for one in range(scratch[depth - 1, MAX_PLACES]):
-                    num = after_char(table, scratch[depth - 1, one], symbol, scratch[depth], num)
-                scratch[depth, MAX_PLACES] = num
-            num = scratch[depth, MAX_PLACES]
-            if num == 0:
-                # Nothing at or below it is allowed: only what the row has there is wrong.
-                for one in range(starts[node], starts[ends[node]]):
-                    token = tokens[one]
-                    if (row[token >> 5] >> np.int32(token & 31)) & 1:
-                        toggles[num_toggles] = token
-                        num_toggles += 1
-                node = ends[node]
-                continue
-            if starts[node] < starts[node + 1]:
-                is_allowed = _ends_within(table, scratch[depth], num, 0, budget)
-        for one in range(starts[node], starts[node + 1]):
-            token = tokens[one]
-            if ((row[token >> 5] >> np.int32(token & 31)) & 1) != is_allowed:
-                toggles[num_toggles] = token
-                num_toggles += 1
-        node += 1
-    return num_toggles
-
-
-@kernel
-def collect_all(
-    table: AddressTable, row: Int32Array, place: int, budget: int, toggles: Int32Array, scratch: Int64Array
-) -> int:
-    """Write the tokens whose bit in a row is wrong after a place into ``toggles``; return their number.
-
-    ``scratch`` is int64 ``SCRATCH_SHAPE``.
-    """
-    scratch[_LAST, 0] = place
-    return int(_collect(table, row, scratch[_LAST], 1, budget, 0, toggles, 0, scratch))
-
-
-@kernel
-def collect_in_word(
-    table: AddressTable,
-    row: Int32Array,
-    place: int,
-    budget: int,
-    toggles: Int32Array,
-    counts: Int32Array,
-    scratch: Int64Array,
-) -> int:
-    """As ``collect_all`` after a whole character, where ``row`` has what follows if the open word does not go on.
-
-    That is the mask of the node to which the word links, or what follows a whole word, or nothing. Only tokens are
-    looked at whose first character goes on with the word.
-
-    Args:
-        counts: int32 (2, parts): zeros, and so again afterwards.
-    """
-    starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
-    to_end, edge_nodes = uint8_at(table[TO_END]), int32_at(table[EDGE_NODES])
-    context, node, num = context_of(place), node_of(place), 0
-    found = scratch[_LAST]
-    for edge in range(starts[node], starts[node + 1]):
-        char, is_alive = labels[edge], to_end[children[edge]] != FAR
-        # A mark follows as it does in the row.
-        if _mark_of(table, char) >= 0:
-            continue
-        _count_parts(table, char, is_alive, counts)
-        if edge_nodes[edge] > 0:
-            found[0], num_found = place_in_word(context, children[edge]), 1 if is_alive else 0
-            if table[IS_ANY]:
-                num_found = after_char(table, place, char, found, 0)
-            num = _collect(table, row, found, num_found, budget, edge_nodes[edge], toggles, num, scratch)
-    if _is_ascii_letter(int32_at(table[OWN_LABELS])[node]) and int32_at(table[LINKS])[node] <= 0:
-        chars = int32_at(table[CHARS])
-        for at in range(table[NUM_CHARS]):
-            if chars[at] > 122:
-                break
-            if _is_ascii_letter(chars[at]) and child_of(table, node, chars[at]) < 0:
-                num = _collect(table, row, found, 0, budget, int32_at(table[CHAR_NODES])[at], toggles, num, scratch)
-    return _collect_parts(table, row, place, budget, counts, toggles, num)
-
-
-@kernel
-def count_parts(table: AddressTable, counts: Int32Array) -> None:
-    """Count, by beginning of a character, with how many characters words may begin, in row 1 of ``counts``.
-
-    ``counts`` is int32 (2, parts); row 0 is for others to clear.
-    """
-    starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
-    to_end = uint8_at(table[TO_END])
-    for edge in range(starts[0], starts[1]):
-        if _mark_of(table, labels[edge]) < 0:
-            _count_parts(table, labels[edge], to_end[children[edge]] != FAR, counts)
-
-
-@kernel
-def _count_parts(table: AddressTable, char: int, is_alive: bool, counts: Int32Array) -> None:
-    """Count a character for its beginnings: in row 0, and in row 1 where a word may go on with it."""
-    num_bytes = 1 if char < 0x80 else 2 if char < 0x800 else 3 if char < 0x10000 else 4
-    parts = int32_at(table[PARTS])
-    for num_left in range(1, num_bytes):
-        at = position_of(parts, 0, table[NUM_PARTS], _beginning_of(char, num_bytes, num_left))
-        if at >= 0:
-            counts[0, at] += 1
-            counts[1, at] += is_alive
-
-
-@kernel
-def _beginning_of(char: int, num_bytes: int, num_left: int) -> int:
-    """Return the bytes of a character but for the last ones, as a number."""
-    part = ((0xF00 >> num_bytes) & 0xFF) | (char >> (6 * (num_bytes - 1)))
-    for place in range(num_bytes - 2, num_left - 1, -1):
-        part = (part << 8) | 0x80 | ((char >> (6 * place)) & 0x3F)
-    return part
-
-
-@kernel
-def _collect_parts(
-    table: AddressTable,
-    row: Int32Array,
-    place: int,
-    budget: int,
-    counts: Int32Array,
-    toggles: Int32Array,
-    num: int,
-) -> int:
-    """Add the tokens that begin a character, were counted, and whose bit in a row is wrong; clear the counts."""
-    starts, tokens = int32_at(table[TOKEN_START]), int32_at(table[TOKENS])
-    parts, part_nodes, from_root = int32_at(table[PARTS]), int32_at(table[PART_NODES]), int32_at(table[PART_COUNTS])
-    places = np.empty(1, np.int64)
-    places[0] = place
-    has_root_next = int32_at(table[LINKS])[node_of(place)] == 0
-    is_simple = budget == NO_BUDGET and table[HAS_ALL_BYTES] != 0
-    for at in range(table[NUM_PARTS]):
-        if counts[0, at] == 0:
-            continue
-        node = part_nodes[at]
-        first = tokens[starts[node]]
-        is_set = ((row[first >> 5] >> np.int32(first & 31)) & 1) != 0
-        is_allowed = counts[1, at] > 0
-        # A word that does not go on leaves the row's: one of more characters than go on here is left of them.
-        if not is_allowed and is_simple and is_set and has_root_next and from_root[at] > counts[0, at]:
-            is_allowed = True
-        elif not is_simple or (is_set and not is_allowed):
-            is_allowed = _ends_within(table, places, 1, parts[at], budget)
-        counts[0, at] = counts[1, at] = 0
-        if is_set != is_allowed:
-            for one in range(starts[node], starts[node + 1]):
-                toggles[num] = tokens[one]
-                num += 1
-    return num
-
-
-@kernel
-def measure_nodes(table: AddressTable, num_nodes: int, edge_tokens: Int32Array) -> None:
-    """Write how few tokens lead from each node to the end of a word; lowered until nothing changes.
-
-    ``edge_tokens`` has, for each edge, how few tokens spell its character.
-    """
-    starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
-    links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
-    to_end = uint8_at(table[TO_END])
-    has_changed = True
-    while has_changed:
-        has_changed = False
-        for node in range(num_nodes - 1, -1, -1):
-            if to_end[node] == 0:
-                continue
-            best, place = to_end[node], node
-            while True:
-                for edge in range(starts[place], starts[place + 1]):
-                    tokens = edge_tokens[edge] + to_end[children[edge]]
-                    # An edge of the node itself goes before one of what is left of it.
-                    if tokens < best and (place == node or leads_to(table, node, labels[edge], children[edge])):
-                        best = tokens
-                if table[IS_ANY] or place == 0 or links[place] <= 0 or cut_ranks[place] > table[N_WORDS]:
-                    break
-                place = links[place]
-            if best < to_end[node]:
-                to_end[node] = best
-                has_changed = True
-
-
-@kernel
-def leads_to(table: AddressTable, node: int, char: int, target: int) -> bool:
-    """Return whether longest match goes on from a node to ``target`` with a character."""
-    links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
-    while node >= 0:
-        child = child_of(table, node, char)
-        if child >= 0:
-            return bool(child == target)
-        if cut_ranks[node] > table[N_WORDS]:
-            return False
-        node = links[node]
-    return False
-
-
-@kernel
-def fill_row(out: Int32Array, row: Int32Array, toggles: Int32Array, stops: Int32Array, is_complete: bool) -> None:
-    """Write a row with some bits toggled into ``out``, and the stop tokens where a text is complete."""
-    num = len(row)
-    for word in range(num):
-        out[word] = row[word]
-    out[num:] = 0
-    for token in toggles:
-        out[token >> 5] ^= np.int32(1) << np.int32(token & 31)
-    for token in stops:
-        if 0 <= token < 32 * len(out):
-            bit = np.int32(1) << np.int32(token & 31)
-            if is_complete:
-                out[token >> 5] |= bit
-            else:
-                out[token >> 5] &= ~bit

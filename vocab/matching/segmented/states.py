@@ -8,32 +8,35 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import AddressTable, address_of
-from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.dictionary_trie import UNLISTED, DictionaryTrie
-from vocab.automaton.overlay import Overlay
+from vocab.arrays.kernels import address_of
+from vocab.automaton.dictionary_trie import (
+    UNLISTED,
+    ReferenceWords,
+    build_segmented,
+    build_segmented_overlay,
+)
 from vocab.automaton.token_trie import UNSPELLED, TokenTrie
-from vocab.marks import LINE_BREAK
+from vocab.automaton.tokenizer import Speller
+from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 from vocab.matching.masks import NO_TOKENS
-from vocab.matching.segmented import kernels
+from vocab.matching.segmented import kernels, masking, measuring
+from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, State
 from vocab.options import ListOptions
-from vocab.text.gaps import GapAutomaton, build_gap_automaton
+from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 
 MAX_MASK_BYTES: Final = 64 * 1024 * 1024
 """Of one list, set of options and N: rows of some hundred gap states, and the toggles of tens of thousands of nodes."""
 
 _MASK_BYTES: Final = 512
 """The Python objects of a mask."""
-
-_JSON_QUOTE: Final = '"'
 
 # As Python functions: a call of compiled code costs more than these.
 _place_of: Callable[[int], int] = getattr(kernels.place_of, "py_func")  # noqa: B009 - unknown to mypy
@@ -42,109 +45,6 @@ _node_of: Callable[[int], int] = getattr(kernels.node_of, "py_func")  # noqa: B0
 _context_of: Callable[[int], int] = getattr(kernels.context_of, "py_func")  # noqa: B009
 _reading_of: Callable[[int, int], int] = getattr(kernels.reading_of, "py_func")  # noqa: B009
 _place_in_word: Callable[[int, int], int] = getattr(kernels.place_in_word, "py_func")  # noqa: B009
-
-
-class SegmentedText:
-    """What the states of all N of one list, its changes and options share: tries and gaps. Thread-safe.
-
-    Args:
-        words: The list with its dictionary, of ``build_segmented``.
-        overlay: The changes of a request.
-        options: Of these ``segmentation``, and what the gap automaton needs.
-        tokens: The tokenizer's, which many lists share.
-        in_json: The text is that of a JSON string, as for ``vocab.automaton.frame.build_frame``.
-    """
-
-    def __init__(
-        self,
-        words: CompiledList,
-        overlay: Overlay | None,
-        options: ListOptions,
-        tokens: TokenTrie,
-        *,
-        in_json: bool = False,
-    ) -> None:
-        self.words, self.overlay, self.tokens = words, overlay, tokens
-        self.is_any = options.segmentation == "any"
-        gaps = build_gap_automaton(options, words.language)
-        self.gaps = _in_json(gaps) if in_json else gaps
-        states = self.gaps.states
-        marks = sorted({ord(char) for state in states for char in state.transitions})
-        self.trie = DictionaryTrie.of(words, overlay).without(marks)
-        places = {mark: place for place, mark in enumerate(marks)}
-        self.marks = np.asarray(marks, dtype=np.int32)
-        self.gap_targets = np.full(len(states) * len(marks), -1, dtype=np.int32)
-        for number, state in enumerate(states):
-            for char, target in state.transitions.items():
-                self.gap_targets[number * len(marks) + places[ord(char)]] = target
-        self.is_complete = np.asarray([state.is_complete for state in states], dtype=np.uint8)
-        self.opens_words = np.asarray([state.word_may_start for state in states], dtype=np.uint8)
-        self.starts_sentence = np.asarray([state.starts_sentence for state in states], dtype=np.uint8)
-        self.contexts = np.asarray([state.context for state in states], dtype=np.int32)
-        self.after_word = np.asarray([ends.after_word for ends in self.gaps.contexts], dtype=np.int32)
-        self.mark_numbers = np.zeros(kernels.NUM_DIRECT, dtype=np.uint8)
-        self.mark_numbers[self.marks] = np.arange(1, len(marks) + 1)
-        self.root_children = np.full(kernels.NUM_DIRECT, -1, dtype=np.int32)
-        at_root = slice(0, np.searchsorted(self.trie.labels[: self.trie.edge_start[1]], kernels.NUM_DIRECT))
-        self.root_children[self.trie.labels[at_root]] = self.trie.children[at_root]
-        self.edge_nodes = tokens.nodes_of(self.trie.labels)
-        self.table: AddressTable = np.zeros(kernels.TABLE_SIZE, dtype=np.int64)
-        self.table[kernels.IS_ANY], self.table[kernels.NUM_MARKS] = self.is_any, len(marks)
-        self.table[kernels.NUM_CHARS], self.table[kernels.NUM_PARTS] = len(tokens.chars), len(tokens.parts)
-        self.table[kernels.HAS_ALL_BYTES] = tokens.single[0x80:0xC0].all()
-        trie = self.trie
-        arrays: dict[int, Int32Array | Uint8Array] = {
-            kernels.EDGE_START: trie.edge_start,
-            kernels.LABELS: trie.labels,
-            kernels.CHILDREN: trie.children,
-            kernels.PARENTS: trie.parents,
-            kernels.DEPTHS_OF_NODES: trie.depths,
-            kernels.OWN_LABELS: trie.own_labels,
-            kernels.RANKS: trie.ranks,
-            kernels.BELOW: trie.below,
-            kernels.LINKS: trie.links,
-            kernels.CUT_RANKS: trie.cut_ranks,
-            kernels.NUM_CUT: trie.num_cut,
-            kernels.WHOLE_RANKS: trie.whole_ranks,
-            kernels.MARKS: self.marks,
-            kernels.GAP_TARGETS: self.gap_targets,
-            kernels.IS_COMPLETE: self.is_complete,
-            kernels.OPENS_WORDS: self.opens_words,
-            kernels.STARTS_SENTENCE: self.starts_sentence,
-            kernels.CONTEXTS: self.contexts,
-            kernels.AFTER_WORD: self.after_word,
-            kernels.SYMBOLS: tokens.symbols,
-            kernels.DEPTHS: tokens.depths,
-            kernels.ENDS: tokens.ends,
-            kernels.TOKEN_START: tokens.token_start,
-            kernels.TOKENS: tokens.tokens,
-            kernels.CHARS: tokens.chars,
-            kernels.CHAR_NODES: tokens.char_nodes,
-            kernels.PARTS: tokens.parts,
-            kernels.PART_NODES: tokens.part_nodes,
-            kernels.DATA: tokens.data,
-            kernels.DATA_START: tokens.starts,
-            kernels.ROOT_CHILDREN: self.root_children,
-            kernels.MARK_NUMBERS: self.mark_numbers,
-            kernels.SINGLE: tokens.single,
-            kernels.EDGE_NODES: self.edge_nodes,
-        }
-        for index, array in arrays.items():
-            self.table[index] = address_of(array)
-        self.edge_tokens = self._tokens_of(trie.labels)
-        self.edge_tokens[np.isin(trie.labels, marks)] = UNSPELLED
-        self.with_marks = tokens.tokens_with(marks)
-        self.mark_tokens = self._tokens_of(self.marks)
-
-    @property
-    def num_bytes(self) -> int:
-        return self.trie.num_bytes + self.gap_targets.nbytes + self.edge_tokens.nbytes
-
-    def _tokens_of(self, chars: Int32Array) -> Int32Array:
-        """Return how few tokens spell each character."""
-        unique, places = np.unique(chars, return_inverse=True)
-        counts = [self.tokens.fewest_tokens(char) for char in unique.tolist()]
-        return np.asarray(counts, dtype=np.int32)[places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +71,7 @@ class SegmentedStates:
         self._to_end = self._measure_nodes()
         self._gap_to_end = self._measure_gaps()
         self._counts = np.zeros((2, max(len(text.tokens.parts), 1)), dtype=np.int32)
-        kernels.count_parts(self.table, self._counts)
+        masking.count_parts(self.table, self._counts)
         self._part_counts = self._counts[1].copy()
         self.table[kernels.PART_COUNTS] = address_of(self._part_counts)
         self._counts[:] = 0
@@ -183,7 +83,30 @@ class SegmentedStates:
         self._mask_bytes = 0
         self._lock = Lock()
         self._toggles = np.empty(2 * self.words.num_tokens, dtype=np.int32)
-        self._scratch = np.empty(kernels.SCRATCH_SHAPE, dtype=np.int64)
+        self._scratch = np.empty(masking.SCRATCH_SHAPE, dtype=np.int64)
+
+    @classmethod
+    def of(
+        cls,
+        word_list: WordList,
+        options: ListOptions,
+        speller: Speller,
+        n_words: int,
+        changes: ListChanges = NO_CHANGES,
+        reference: ReferenceWords | None = None,
+    ) -> Self:
+        """Build trie, overlay and states in memory; arguments as of ``ListStates.of``.
+
+        All of the list counts for the dictionary, and ``reference`` besides, by default the language's.
+
+        Raises:
+            EmptyWordListError, ListTooLargeError: As ``build_segmented``.
+        """
+        words, overlay = build_segmented(word_list, speller, reference), None
+        if changes:
+            left_out = entries_left_out(words.listed.word_list, changes.exclude_words)
+            overlay = build_segmented_overlay(words, replace(changes, exclude_words=left_out), speller)
+        return cls(SegmentedText(words, overlay, options, TokenTrie.of(speller.facts)), n_words)
 
     @property
     def num_bytes(self) -> int:
@@ -206,12 +129,12 @@ class SegmentedStates:
         if not self.is_bound_by(budget):
             budget = NO_BUDGET
         mask = self._masks.get((state[0], budget)) or self._make(state[0], budget)
-        kernels.fill_row(out, mask.row, mask.toggles, stops, mask.is_complete)
+        masking.fill_row(out, mask.row, mask.toggles, stops, mask.is_complete)
         if len(state) > 1:
             one = np.empty_like(out)
             for reading in state[1:]:
                 other = self._masks.get((reading, budget)) or self._make(reading, budget)
-                kernels.fill_row(one, other.row, other.toggles, stops if other.is_complete else NO_TOKENS, True)
+                masking.fill_row(one, other.row, other.toggles, stops if other.is_complete else NO_TOKENS, True)
                 out |= one
 
     def target(self, state: State, token: int, budget: int) -> State:
@@ -316,7 +239,7 @@ class SegmentedStates:
         place, is_complete = _place_of(reading), self._is_complete(reading)
         if _part_of(reading):
             tokens = self.text.tokens.continuing
-            num = kernels.collect_tokens(self.table, self._no_row, reading, budget, tokens, self._toggles)
+            num = masking.collect_tokens(self.table, self._no_row, reading, budget, tokens, self._toggles)
             return _Mask(self._no_row, self._toggles[:num].copy(), is_complete)
         if _context_of(place) < 0:
             return _Mask(self._gap_row(place, budget), NO_TOKENS, is_complete)
@@ -327,12 +250,12 @@ class SegmentedStates:
             else:
                 base = self._cached(_reading_of(_place_in_word(_context_of(place), link), 0), budget)
             row = self._base_row
-            kernels.fill_row(row, base.row, base.toggles, NO_TOKENS, False)
+            masking.fill_row(row, base.row, base.toggles, NO_TOKENS, False)
         else:
             gap_state = kernels.gap_state_of(self.table, place)
             row = self._no_row if gap_state < 0 else self._gap_row(gap_state, budget)
             base = _Mask(row, NO_TOKENS, False)
-        num = kernels.collect_in_word(self.table, row, place, budget, self._toggles, self._counts, self._scratch)
+        num = masking.collect_in_word(self.table, row, place, budget, self._toggles, self._counts, self._scratch)
         return _Mask(base.row, np.concatenate((base.toggles, self._toggles[:num])), is_complete)
 
     def _gap_row(self, state: int, budget: int) -> Int32Array:
@@ -347,13 +270,13 @@ class SegmentedStates:
             reading, first = _reading_of(state, 0), int(self.text.after_word[context])
             if state == first:
                 base = self._no_row
-                num = kernels.collect_all(self.table, base, state, budget, self._toggles, self._scratch)
+                num = masking.collect_all(self.table, base, state, budget, self._toggles, self._scratch)
             else:
                 base = self._gap_row(first, budget) if self.text.opens_words[state] else self._no_row
                 tokens = self.text.with_marks
-                num = kernels.collect_tokens(self.table, base, reading, budget, tokens, self._toggles)
+                num = masking.collect_tokens(self.table, base, reading, budget, tokens, self._toggles)
             row = np.empty_like(self._no_row)
-            kernels.fill_row(row, base, self._toggles[:num], NO_TOKENS, False)
+            masking.fill_row(row, base, self._toggles[:num], NO_TOKENS, False)
             self._rows[state, budget] = row
         return row
 
@@ -364,7 +287,7 @@ class SegmentedStates:
         to_end = np.where(ranks <= self.table[kernels.N_WORDS], 0, kernels.FAR).astype(np.uint8)
         to_end[0] = kernels.FAR
         self.table[kernels.TO_END] = address_of(to_end)
-        kernels.measure_nodes(self.table, trie.num_nodes, self.text.edge_tokens)
+        measuring.measure_nodes(self.table, trie.num_nodes, self.text.edge_tokens)
         return to_end
 
     def _measure_gaps(self) -> Int32Array:
@@ -399,22 +322,6 @@ def _is_part(part: int) -> bool:
     except UnicodeDecodeError as error:
         return error.start == 0 and error.reason == "unexpected end of data"
     return False
-
-
-def _in_json(gaps: GapAutomaton) -> GapAutomaton:
-    """Return the gap automaton of a JSON string's text: it begins with the string's quotation mark, on one line."""
-    states = [
-        replace(state, transitions={char: to for char, to in state.transitions.items() if char != LINE_BREAK})
-        for state in gaps.states
-    ]
-    opening = replace(
-        gaps.states[gaps.start],
-        transitions={_JSON_QUOTE: gaps.start},
-        is_complete=False,
-        word_may_start=False,
-        starts_sentence=False,
-    )
-    return replace(gaps, states=(*states, opening), start=len(states))
 
 
 PlainStates: TypeAlias = ListStates | SegmentedStates

@@ -13,7 +13,8 @@ from vocab.errors import TokenBudgetError
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.matcher import Matcher
-from vocab.matching.segmented.states import SegmentedStates, SegmentedText
+from vocab.matching.segmented.states import SegmentedStates
+from vocab.matching.segmented.text import SegmentedText
 from vocab.options import ListOptions, Segmentation
 
 NUM_STEPS: Final = 8

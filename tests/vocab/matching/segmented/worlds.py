@@ -15,7 +15,8 @@ from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import EmptyWordListError
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NO_BUDGET
-from vocab.matching.segmented.states import SegmentedStates, SegmentedText
+from vocab.matching.segmented.states import SegmentedStates
+from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import State
 from vocab.matching.structure.states import TextStates
 from vocab.options import ListOptions, Punctuation, Segmentation

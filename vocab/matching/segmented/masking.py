@@ -1,0 +1,261 @@
+"""The compiled code that makes masks: which tokens may come after a place, as bits that differ from a row."""
+
+from typing import Final
+
+import numpy as np
+
+from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import AddressTable, int32_at, kernel, position_of, uint8_at
+from vocab.automaton.token_trie import MAX_CHARS
+from vocab.matching.mask_kernels import NO_BUDGET
+from vocab.matching.segmented.kernels import (
+    CHAR_NODES,
+    CHARS,
+    CHILDREN,
+    DEPTHS,
+    EDGE_NODES,
+    EDGE_START,
+    ENDS,
+    FAR,
+    HAS_ALL_BYTES,
+    IS_ANY,
+    LABELS,
+    LINKS,
+    MAX_PLACES,
+    NUM_CHARS,
+    NUM_PARTS,
+    OWN_LABELS,
+    PART_COUNTS,
+    PART_NODES,
+    PARTS,
+    SYMBOLS,
+    TO_END,
+    TOKEN_START,
+    TOKENS,
+    Int64Array,
+    after_char,
+    child_of,
+    context_of,
+    ends_within,
+    is_ascii,
+    mark_of,
+    node_of,
+    place_in_word,
+    step,
+)
+
+SCRATCH_SHAPE: Final = (MAX_CHARS + 2, MAX_PLACES + 1)
+_LAST: Final = MAX_CHARS + 1
+
+
+@kernel
+def collect_tokens(
+    table: AddressTable, row: Int32Array, reading: int, budget: int, tokens: Int32Array, toggles: Int32Array
+) -> int:
+    """Write those of some tokens whose bit in a row is wrong after a reading into ``toggles``; return their number."""
+    readings, found, num = np.empty(1, np.int64), np.empty(MAX_PLACES, np.int64), 0
+    readings[0] = reading
+    for token in tokens:
+        is_allowed = step(table, readings, token, budget, found) > 0
+        if ((row[token >> 5] >> np.int32(token & 31)) & 1) != is_allowed:
+            toggles[num] = token
+            num += 1
+    return num
+
+
+@kernel
+def _collect(
+    table: AddressTable,
+    row: Int32Array,
+    first_places: Int64Array,
+    num_first: int,
+    budget: int,
+    first: int,
+    toggles: Int32Array,
+    num_toggles: int,
+    scratch: Int64Array,
+) -> int:
+    """Add the tokens at and below a node of the token trie whose bit in a row is wrong; return how many there are then.
+
+    The places are those after the characters of that node.
+    """
+    symbols, depths, ends = int32_at(table[SYMBOLS]), int32_at(table[DEPTHS]), int32_at(table[ENDS])
+    starts, tokens = int32_at(table[TOKEN_START]), int32_at(table[TOKENS])
+    # By depth: places, then how many there are.
+    base, node, last = depths[first], first, ends[first]
+    scratch[0, :num_first] = first_places[:num_first]
+    scratch[0, MAX_PLACES] = num_first
+    while node < last:
+        depth, symbol = depths[node] - base, symbols[node]
+        is_allowed = False
+        if symbol < 0:
+            is_allowed = ends_within(table, scratch[depth - 1], scratch[depth - 1, MAX_PLACES], -symbol, budget)
+        else:
+            if depth > 0:
+                num = 0
+                for one in range(scratch[depth - 1, MAX_PLACES]):
+                    num = after_char(table, scratch[depth - 1, one], symbol, scratch[depth], num)
+                scratch[depth, MAX_PLACES] = num
+            num = scratch[depth, MAX_PLACES]
+            if num == 0:
+                # Nothing at or below it is allowed: only what the row has there is wrong.
+                for one in range(starts[node], starts[ends[node]]):
+                    token = tokens[one]
+                    if (row[token >> 5] >> np.int32(token & 31)) & 1:
+                        toggles[num_toggles] = token
+                        num_toggles += 1
+                node = ends[node]
+                continue
+            if starts[node] < starts[node + 1]:
+                is_allowed = ends_within(table, scratch[depth], num, 0, budget)
+        for one in range(starts[node], starts[node + 1]):
+            token = tokens[one]
+            if ((row[token >> 5] >> np.int32(token & 31)) & 1) != is_allowed:
+                toggles[num_toggles] = token
+                num_toggles += 1
+        node += 1
+    return num_toggles
+
+
+@kernel
+def collect_all(
+    table: AddressTable, row: Int32Array, place: int, budget: int, toggles: Int32Array, scratch: Int64Array
+) -> int:
+    """Write the tokens whose bit in a row is wrong after a place into ``toggles``; return their number.
+
+    ``scratch`` is int64 ``SCRATCH_SHAPE``.
+    """
+    scratch[_LAST, 0] = place
+    return int(_collect(table, row, scratch[_LAST], 1, budget, 0, toggles, 0, scratch))
+
+
+@kernel
+def collect_in_word(
+    table: AddressTable,
+    row: Int32Array,
+    place: int,
+    budget: int,
+    toggles: Int32Array,
+    counts: Int32Array,
+    scratch: Int64Array,
+) -> int:
+    """As ``collect_all`` after a whole character, where ``row`` has what follows if the open word does not go on.
+
+    That is the mask of the node to which the word links, or what follows a whole word, or nothing. Only tokens are
+    looked at whose first character goes on with the word.
+
+    Args:
+        counts: int32 (2, parts): zeros, and so again afterwards.
+    """
+    starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
+    to_end, edge_nodes = uint8_at(table[TO_END]), int32_at(table[EDGE_NODES])
+    context, node, num = context_of(place), node_of(place), 0
+    found = scratch[_LAST]
+    for edge in range(starts[node], starts[node + 1]):
+        char, is_alive = labels[edge], to_end[children[edge]] != FAR
+        # A mark follows as it does in the row.
+        if mark_of(table, char) >= 0:
+            continue
+        _count_parts(table, char, is_alive, counts)
+        if edge_nodes[edge] > 0:
+            found[0], num_found = place_in_word(context, children[edge]), 1 if is_alive else 0
+            if table[IS_ANY]:
+                num_found = after_char(table, place, char, found, 0)
+            num = _collect(table, row, found, num_found, budget, edge_nodes[edge], toggles, num, scratch)
+    if is_ascii(int32_at(table[OWN_LABELS])[node]) and int32_at(table[LINKS])[node] <= 0:
+        chars = int32_at(table[CHARS])
+        for at in range(table[NUM_CHARS]):
+            if chars[at] > 122:
+                break
+            if is_ascii(chars[at]) and child_of(table, node, chars[at]) < 0:
+                num = _collect(table, row, found, 0, budget, int32_at(table[CHAR_NODES])[at], toggles, num, scratch)
+    return _collect_parts(table, row, place, budget, counts, toggles, num)
+
+
+@kernel
+def count_parts(table: AddressTable, counts: Int32Array) -> None:
+    """Count, by beginning of a character, with how many characters words may begin, in row 1 of ``counts``.
+
+    ``counts`` is int32 (2, parts); row 0 is for others to clear.
+    """
+    starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
+    to_end = uint8_at(table[TO_END])
+    for edge in range(starts[0], starts[1]):
+        if mark_of(table, labels[edge]) < 0:
+            _count_parts(table, labels[edge], to_end[children[edge]] != FAR, counts)
+
+
+@kernel
+def _count_parts(table: AddressTable, char: int, is_alive: bool, counts: Int32Array) -> None:
+    """Count a character for its beginnings: in row 0, and in row 1 where a word may go on with it."""
+    num_bytes = 1 if char < 0x80 else 2 if char < 0x800 else 3 if char < 0x10000 else 4
+    parts = int32_at(table[PARTS])
+    for num_left in range(1, num_bytes):
+        at = position_of(parts, 0, table[NUM_PARTS], _beginning_of(char, num_bytes, num_left))
+        if at >= 0:
+            counts[0, at] += 1
+            counts[1, at] += is_alive
+
+
+@kernel
+def _beginning_of(char: int, num_bytes: int, num_left: int) -> int:
+    """Return the bytes of a character but for the last ones, as a number."""
+    part = ((0xF00 >> num_bytes) & 0xFF) | (char >> (6 * (num_bytes - 1)))
+    for place in range(num_bytes - 2, num_left - 1, -1):
+        part = (part << 8) | 0x80 | ((char >> (6 * place)) & 0x3F)
+    return part
+
+
+@kernel
+def _collect_parts(
+    table: AddressTable,
+    row: Int32Array,
+    place: int,
+    budget: int,
+    counts: Int32Array,
+    toggles: Int32Array,
+    num: int,
+) -> int:
+    """Add the tokens that begin a character, were counted, and whose bit in a row is wrong; clear the counts."""
+    starts, tokens = int32_at(table[TOKEN_START]), int32_at(table[TOKENS])
+    parts, part_nodes, from_root = int32_at(table[PARTS]), int32_at(table[PART_NODES]), int32_at(table[PART_COUNTS])
+    places = np.empty(1, np.int64)
+    places[0] = place
+    has_root_next = int32_at(table[LINKS])[node_of(place)] == 0
+    is_simple = budget == NO_BUDGET and table[HAS_ALL_BYTES] != 0
+    for at in range(table[NUM_PARTS]):
+        if counts[0, at] == 0:
+            continue
+        node = part_nodes[at]
+        first = tokens[starts[node]]
+        is_set = ((row[first >> 5] >> np.int32(first & 31)) & 1) != 0
+        is_allowed = counts[1, at] > 0
+        # A word that does not go on leaves the row's: one of more characters than go on here is left of them.
+        if not is_allowed and is_simple and is_set and has_root_next and from_root[at] > counts[0, at]:
+            is_allowed = True
+        elif not is_simple or (is_set and not is_allowed):
+            is_allowed = ends_within(table, places, 1, parts[at], budget)
+        counts[0, at] = counts[1, at] = 0
+        if is_set != is_allowed:
+            for one in range(starts[node], starts[node + 1]):
+                toggles[num] = tokens[one]
+                num += 1
+    return num
+
+
+@kernel
+def fill_row(out: Int32Array, row: Int32Array, toggles: Int32Array, stops: Int32Array, is_complete: bool) -> None:
+    """Write a row with some bits toggled into ``out``, and the stop tokens where a text is complete."""
+    num = len(row)
+    for word in range(num):
+        out[word] = row[word]
+    out[num:] = 0
+    for token in toggles:
+        out[token >> 5] ^= np.int32(1) << np.int32(token & 31)
+    for token in stops:
+        if 0 <= token < 32 * len(out):
+            bit = np.int32(1) << np.int32(token & 31)
+            if is_complete:
+                out[token >> 5] |= bit
+            else:
+                out[token >> 5] &= ~bit

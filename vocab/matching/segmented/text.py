@@ -1,0 +1,138 @@
+"""What the states of all N of one text without spaces share: the dictionary's trie, gaps, and the tokens' trie."""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from vocab.arrays.byte_trie import Int32Array, Uint8Array
+from vocab.arrays.kernels import AddressTable, address_of
+from vocab.automaton.compiled_list import CompiledList
+from vocab.automaton.dictionary_trie import DictionaryTrie
+from vocab.automaton.overlay import Overlay
+from vocab.automaton.token_trie import UNSPELLED, TokenTrie
+from vocab.marks import LINE_BREAK
+from vocab.matching.segmented import kernels
+from vocab.options import ListOptions
+from vocab.text.gaps import GapAutomaton, build_gap_automaton
+
+_JSON_QUOTE: Final = '"'
+
+
+class SegmentedText:
+    """What the states of all N of one list, its changes and options share: tries and gaps. Thread-safe.
+
+    Args:
+        words: The list with its dictionary, of ``build_segmented``.
+        overlay: The changes of a request.
+        options: Of these ``segmentation``, and what the gap automaton needs.
+        tokens: The tokenizer's, which many lists share.
+        in_json: The text is that of a JSON string, as for ``vocab.automaton.frame.build_frame``.
+    """
+
+    def __init__(
+        self,
+        words: CompiledList,
+        overlay: Overlay | None,
+        options: ListOptions,
+        tokens: TokenTrie,
+        *,
+        in_json: bool = False,
+    ) -> None:
+        self.words, self.overlay, self.tokens = words, overlay, tokens
+        self.is_any = options.segmentation == "any"
+        gaps = build_gap_automaton(options, words.language)
+        self.gaps = _in_json(gaps) if in_json else gaps
+        states = self.gaps.states
+        marks = sorted({ord(char) for state in states for char in state.transitions})
+        self.trie = DictionaryTrie.of(words, overlay).without(marks)
+        places = {mark: place for place, mark in enumerate(marks)}
+        self.marks = np.asarray(marks, dtype=np.int32)
+        self.gap_targets = np.full(len(states) * len(marks), -1, dtype=np.int32)
+        for number, state in enumerate(states):
+            for char, target in state.transitions.items():
+                self.gap_targets[number * len(marks) + places[ord(char)]] = target
+        self.is_complete = np.asarray([state.is_complete for state in states], dtype=np.uint8)
+        self.opens_words = np.asarray([state.word_may_start for state in states], dtype=np.uint8)
+        self.starts_sentence = np.asarray([state.starts_sentence for state in states], dtype=np.uint8)
+        self.contexts = np.asarray([state.context for state in states], dtype=np.int32)
+        self.after_word = np.asarray([ends.after_word for ends in self.gaps.contexts], dtype=np.int32)
+        self.mark_numbers = np.zeros(kernels.NUM_DIRECT, dtype=np.uint8)
+        self.mark_numbers[self.marks] = np.arange(1, len(marks) + 1)
+        self.root_children = np.full(kernels.NUM_DIRECT, -1, dtype=np.int32)
+        at_root = slice(0, np.searchsorted(self.trie.labels[: self.trie.edge_start[1]], kernels.NUM_DIRECT))
+        self.root_children[self.trie.labels[at_root]] = self.trie.children[at_root]
+        self.edge_nodes = tokens.nodes_of(self.trie.labels)
+        self.table: AddressTable = np.zeros(kernels.TABLE_SIZE, dtype=np.int64)
+        self.table[kernels.IS_ANY], self.table[kernels.NUM_MARKS] = self.is_any, len(marks)
+        self.table[kernels.NUM_CHARS], self.table[kernels.NUM_PARTS] = len(tokens.chars), len(tokens.parts)
+        self.table[kernels.HAS_ALL_BYTES] = tokens.single[0x80:0xC0].all()
+        trie = self.trie
+        arrays: dict[int, Int32Array | Uint8Array] = {
+            kernels.EDGE_START: trie.edge_start,
+            kernels.LABELS: trie.labels,
+            kernels.CHILDREN: trie.children,
+            kernels.PARENTS: trie.parents,
+            kernels.DEPTHS_OF_NODES: trie.depths,
+            kernels.OWN_LABELS: trie.own_labels,
+            kernels.RANKS: trie.ranks,
+            kernels.BELOW: trie.below,
+            kernels.LINKS: trie.links,
+            kernels.CUT_RANKS: trie.cut_ranks,
+            kernels.NUM_CUT: trie.num_cut,
+            kernels.WHOLE_RANKS: trie.whole_ranks,
+            kernels.MARKS: self.marks,
+            kernels.GAP_TARGETS: self.gap_targets,
+            kernels.IS_COMPLETE: self.is_complete,
+            kernels.OPENS_WORDS: self.opens_words,
+            kernels.STARTS_SENTENCE: self.starts_sentence,
+            kernels.CONTEXTS: self.contexts,
+            kernels.AFTER_WORD: self.after_word,
+            kernels.SYMBOLS: tokens.symbols,
+            kernels.DEPTHS: tokens.depths,
+            kernels.ENDS: tokens.ends,
+            kernels.TOKEN_START: tokens.token_start,
+            kernels.TOKENS: tokens.tokens,
+            kernels.CHARS: tokens.chars,
+            kernels.CHAR_NODES: tokens.char_nodes,
+            kernels.PARTS: tokens.parts,
+            kernels.PART_NODES: tokens.part_nodes,
+            kernels.DATA: tokens.data,
+            kernels.DATA_START: tokens.starts,
+            kernels.ROOT_CHILDREN: self.root_children,
+            kernels.MARK_NUMBERS: self.mark_numbers,
+            kernels.SINGLE: tokens.single,
+            kernels.EDGE_NODES: self.edge_nodes,
+        }
+        for index, array in arrays.items():
+            self.table[index] = address_of(array)
+        self.edge_tokens = self._tokens_of(trie.labels)
+        self.edge_tokens[np.isin(trie.labels, marks)] = UNSPELLED
+        self.with_marks = tokens.tokens_with(marks)
+        self.mark_tokens = self._tokens_of(self.marks)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.trie.num_bytes + self.gap_targets.nbytes + self.edge_tokens.nbytes
+
+    def _tokens_of(self, chars: Int32Array) -> Int32Array:
+        """Return how few tokens spell each character."""
+        unique, places = np.unique(chars, return_inverse=True)
+        counts = [self.tokens.fewest_tokens(char) for char in unique.tolist()]
+        return np.asarray(counts, dtype=np.int32)[places]
+
+
+def _in_json(gaps: GapAutomaton) -> GapAutomaton:
+    """Return the gap automaton of a JSON string's text: it begins with the string's quotation mark, on one line."""
+    states = [
+        replace(state, transitions={char: to for char, to in state.transitions.items() if char != LINE_BREAK})
+        for state in gaps.states
+    ]
+    opening = replace(
+        gaps.states[gaps.start],
+        transitions={_JSON_QUOTE: gaps.start},
+        is_complete=False,
+        word_may_start=False,
+        starts_sentence=False,
+    )
+    return replace(gaps, states=(*states, opening), start=len(states))
