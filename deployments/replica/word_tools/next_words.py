@@ -15,10 +15,12 @@ from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.plain_text import reader_after_text
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.decoding.next_segments import NextSegmentSearch
 from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens
 from vocab.marks import BLANK, LINE_BREAK
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
+from vocab.matching.segmented.states import SegmentedStates
 
 _BEFORE_A_TEXT: Final = LINE_BREAK
 """What an empty text stands for: models have no row for nothing, and after a line break a text begins."""
@@ -90,19 +92,25 @@ class NextWordFinder:
             raise engine.too_long(f"{self._rows.max_scored_tokens} tokens", "text")
         return read
 
-    def _search(self, vocabulary: ResolvedVocabulary, place: int | None, top: int) -> NextWordSearch:
+    def _search(
+        self, vocabulary: ResolvedVocabulary, place: int | None, top: int
+    ) -> NextWordSearch | NextSegmentSearch:
         """Prepare a search for the ``top`` next words of a list, from the gap state ``place``."""
-        if self._word_tokens is None:
-            # 0.2 s for 262,144 tokens, so not before it is asked for.
-            self._word_tokens = WordTokens(self._facts.token_bytes)
         reference = GrammarReference(
             vocabulary.digest, vocabulary.options, vocabulary.n_words, changes=vocabulary.changes_digest, place=place
         )
         states, most = self._states.states(reference), self._settings.limits.max_next_rows
+        if isinstance(states, SegmentedStates):
+            return NextSegmentSearch(states, place, top=top, max_rows=most)
+        if self._word_tokens is None:
+            # 0.2 s for 262,144 tokens, so not before it is asked for.
+            self._word_tokens = WordTokens(self._facts.token_bytes)
         return NextWordSearch(states, vocabulary.n_words, self._word_tokens, place, top=top, max_rows=most)
 
 
-def _add(search: NextWordSearch, prefixes: Sequence[tuple[int, ...]], rows: Sequence[NDArray[np.float32]]) -> None:
+def _add(
+    search: NextWordSearch | NextSegmentSearch, prefixes: Sequence[tuple[int, ...]], rows: Sequence[NDArray[np.float32]]
+) -> None:
     """Give a search the rows after its prefixes."""
     for prefix, row in zip(prefixes, rows, strict=True):
         search.add(prefix, row)
