@@ -18,7 +18,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOu
 from deployments.search.tokens import CUT_CHARACTER, Constraint, EngineStepError, TokenText, likeliest, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
-from vocab.marks import SENTENCE_MARKS
+from vocab.marks import SENTENCE_MARKS, UNSPACED_SENTENCE_MARKS
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.states import State
 from vocab.vllm_plugin.kv_fork import ForkHint
@@ -29,6 +29,9 @@ again for further end tokens. Clients' ``top_logprobs`` has a limit of its own."
 
 _PROMPT_ONLY: Final = frozenset({"prompt", "prompt_token_offsets", "assistant_tokens_mask", "arrival_time"})
 """Fields of vLLM's prompt besides its tokens that no longer hold when text follows it."""
+
+_ENDS: Final = SENTENCE_MARKS + UNSPACED_SENTENCE_MARKS
+"""End sentences in one language or another; a Thai sentence without a mark goes on to the next mark."""
 
 _FINISHES: Final = ("stop", "length")
 
@@ -161,7 +164,7 @@ class EngineGenerator:
         params.stream_interval = None
         params.structured_outputs = self._grammar(place, budget)
         if to_sentence_end:
-            params.stop = list(SENTENCE_MARKS)
+            params.stop = list(_ENDS)
             params.stop_token_ids = [*(own.stop_token_ids or ()), *self._sentence_tokens]
             params.include_stop_str_in_output = True
         return params
@@ -333,8 +336,8 @@ def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
 
 
 def sentence_tokens(facts: TokenizerFacts) -> list[int]:
-    """Return the tokens that hold a mark with which a sentence may end: 199 of SmolLM2's, 966 of Gemma's."""
-    marks = [mark.encode() for mark in SENTENCE_MARKS]
+    """Return the tokens that hold a mark with which a sentence may end."""
+    marks = [mark.encode() for mark in _ENDS]
     return [token for token, spelled in enumerate(facts.token_bytes) if any(mark in spelled for mark in marks)]
 
 

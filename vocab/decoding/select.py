@@ -21,6 +21,15 @@ from vocab.marks import CLOSE_MARKS, OPEN_MARKS
 # A hyphen or an apostrophe is part of a word, but not a word alone, as a dash between blanks.
 _BETWEEN_MARKS: Final = re.compile(rf"[^\s{re.escape(CLOSE_MARKS + OPEN_MARKS)}–]+")
 
+_THAI: Final = "\u0e00-\u0e7f"
+_WIDE: Final = "\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED_OR_OTHERS: Final = re.compile(rf"[{_THAI}{_WIDE}]|[^{_THAI}{_WIDE}]+")
+_IS_THAI: Final = re.compile(f"[{_THAI}]")
+_IS_WIDE: Final = re.compile(f"[{_WIDE}]")
+
+_CHARS_PER_WORD: Final = ((_IS_WIDE, 2), (_IS_THAI, 4))
+"""Of words that are not parted by blanks: the 1,000 most frequent of zh, ja and th have 1.7, 2.0 and 4.7."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextScore:
@@ -71,8 +80,18 @@ class ScoredText:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in any script that writes blanks between them, casefolded."""
-    return [part.casefold() for part in _BETWEEN_MARKS.findall(text) if any(map(str.isalnum, part))]
+    """Return the words of a text, casefolded; in scripts without blanks between words, the characters."""
+    parts = (part for run in _BETWEEN_MARKS.findall(text) for part in _UNSPACED_OR_OTHERS.findall(run))
+    return [part.casefold() for part in parts if any(map(str.isalnum, part)) or _IS_THAI.match(part)]
+
+
+def _runs_of(text: str, num_words: int) -> list[tuple[str, ...]]:
+    """Return the runs of so many words; of as many characters as these have, in scripts without blanks between them."""
+    words = words_of(text)
+    for script, num_chars in _CHARS_PER_WORD:
+        if 2 * sum(map(bool, map(script.match, words))) > len(words):
+            num_words *= num_chars
+    return ngrams_of(words, num_words)
 
 
 def ngrams_of(words: list[str], length: int) -> list[tuple[str, ...]]:
@@ -81,13 +100,13 @@ def ngrams_of(words: list[str], length: int) -> list[tuple[str, ...]]:
 
 def distinct_ngram_share(text: str, length: int = 2) -> float:
     """Return the share of different ones among the runs of ``length`` words; 1 for a text that has none."""
-    ngrams = ngrams_of(words_of(text), length)
+    ngrams = _runs_of(text, length)
     return len(set(ngrams)) / len(ngrams) if ngrams else 1.0
 
 
 def repeated_ngram_share(text: str, length: int = 4) -> float:
     """Return the share of the runs of ``length`` words that came before; 0 for a text that has none."""
-    ngrams = ngrams_of(words_of(text), length)
+    ngrams = _runs_of(text, length)
     return (len(ngrams) - len(set(ngrams))) / len(ngrams) if ngrams else 0.0
 
 

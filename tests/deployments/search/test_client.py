@@ -23,7 +23,7 @@ from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
-from vocab.marks import CLOSE_MARKS, JOINING_DASH, OPEN_MARKS, SENTENCE_MARKS, SPACED_DASHES
+from vocab.marks import CLOSE_MARKS, JOINING_DASH, OPEN_MARKS, SENTENCE_MARKS, SPACED_DASHES, UNSPACED_SENTENCE_MARKS
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
@@ -172,7 +172,7 @@ async def test_the_engine_itself_stops_at_the_end_of_a_sentence(world: World) ->
     await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
     spelled = {world.facts.token_bytes[token] for token in engine.requests[0][1].stop_token_ids}
     assert spelled >= {b".", b"!", b"?", b'."', "…".encode()}
-    assert all(set(text.decode()) & set(SENTENCE_MARKS) for text in spelled)
+    assert all(set(text.decode()) & set(SENTENCE_MARKS + UNSPACED_SENTENCE_MARKS) for text in spelled)
     assert all(step.stop_token_ids == engine.requests[0][1].stop_token_ids for _, step, _, _ in engine.requests)
     assert not params.stop_token_ids
     params, _ = search_for(world, SEARCHES["candidates"], seed=4)

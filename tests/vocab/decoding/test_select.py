@@ -8,11 +8,13 @@ from vocab.decoding.select import (
     ScoredText,
     TextScore,
     choose_text,
+    distinct_ngram_share,
     draw_by_weight,
     draw_probabilities,
     excess_repetition,
     random_source,
     rank_by_likelihood,
+    words_of,
 )
 
 LOOP = "the sun is here and the sun is here and the sun is here"
@@ -118,3 +120,17 @@ def test_equal_texts_are_drawn_by_the_sum_of_their_weights() -> None:
     random = random_source(0)
     share = sum(texts[choose_text("posterior", texts, 1, random)[0]].text == "a b" for _ in range(3000)) / 3000
     assert share == pytest.approx(2 / 3, abs=0.03)
+
+
+def test_texts_without_blanks_between_words_loop_by_their_characters() -> None:
+    assert words_of("我们，去「学校」。") == list("我们去学校")
+    assert words_of("กา ขา") == ["ก", "า", "ข", "า"]
+    for loop, fresh in (
+        ("我们今天去学校。" * 4, "春眠不觉晓处处闻啼鸟夜来风雨声花落知多少床前明月光"),
+        ("ここは学校です。" * 4, "いろはにほへとちりぬるをわかよたれそつねならむうゐのおくやま"),
+        ("เขากินข้าวที่บ้านแล้ว" * 4, "กขคงจฉชซญดตถทธนบปผพฟมยรลวศสหอฮะาิีุู"),
+    ):
+        assert excess_repetition(loop) > 0.3 > excess_repetition(fresh)
+        assert distinct_ngram_share(loop) < 0.5 < distinct_ngram_share(fresh)
+    # Four words in a row, not four characters, came before.
+    assert excess_repetition("我们今天去学校看书，他们今天去公园玩。") == 0.0
