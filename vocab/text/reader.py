@@ -276,6 +276,11 @@ class FollowedText:
         """Return whether the text so far is whole words, marks and blanks, if its last word does not go on."""
         return bool(self._steps[-1])
 
+    @property
+    def is_settled(self) -> bool:
+        """Return whether it is whole and may be sent, where no part of a stream ends inside a word."""
+        return self.is_whole
+
     def add(self, text: str) -> bool:
         """Read the next part of the text; return False where the text is no beginning of an allowed one."""
         self._end += text
@@ -301,6 +306,11 @@ class FollowedSegments(FollowedText):
     def __init__(self, reader: TextReader, words: SegmentedWords) -> None:
         super().__init__(reader)
         self._words = words
+        self._may_go_on = False
+
+    @property
+    def is_settled(self) -> bool:
+        return self.is_whole and not self._may_go_on
 
     def add(self, text: str) -> bool:
         """Read the next part of the text; return False where the text is no beginning of an allowed one."""
@@ -316,6 +326,7 @@ class FollowedSegments(FollowedText):
         settled = [place for place in _settled(self._end, self._steps, words, begun) if place >= first]
         self.num_whole = max(self.num_whole, self._num_dropped + max(settled, default=0))
         is_begun = bool(self._steps[-1]) or begun is not None
+        self._may_go_on = begun is not None or _ends_openly(self._end)
         num_old = max(self.num_whole - self._num_dropped, len(self._end) - 2 * most, 0)
         self._end, self._steps = self._end[num_old:], self._steps[num_old:]
         self._num_dropped += num_old
@@ -328,15 +339,19 @@ def _last_starts(steps: _Steps, words: SegmentedWords) -> list[int]:
     return [position for position in range(max(end - words.max_length, 0), end) if steps[position]]
 
 
+def _ends_openly(text: str) -> bool:
+    """Return whether a text ends in a number or a Latin letter, which may go on."""
+    return text[-1:] in _IN_NUMBERS or (text[-1:].isascii() and text[-1:].isalpha())
+
+
 def _settled(text: str, steps: _Steps, words: set[tuple[int, int]], begun: int | None) -> list[int]:
     """Return where readings have come and nothing written later is part of what stands before, ascending.
 
     ``words`` are all that the readings met, and ``begun`` is where the first begins that may go on after the end.
     """
     inside = {place for start, end in words for place in range(start + 1, end)}
-    # A number or a Latin letter at the end may go on, and a number has digits and joints on both sides.
-    may_go_on = text[-1:] in _IN_NUMBERS or (text[-1:].isascii() and text[-1:].isalpha())
-    last = len(text) - may_go_on if begun is None else begun
+    # A number has digits and joints on both sides.
+    last = len(text) - _ends_openly(text) if begun is None else begun
     return [
         place
         for place in range(1, last + 1)

@@ -209,7 +209,7 @@ class StreamFilter:
             end = max(self._whole_so_far(state), state.num_sent)
         else:
             end = _num_whole(state.followed, written)
-            if self._rules.has_whole_parts and state.followed.is_whole:
+            if self._rules.has_whole_parts and state.followed.is_settled:
                 end = len(state.text)
         ready, state.num_sent = state.text[state.num_sent : end], max(end, state.num_sent)
         if ready and self._rules.may_be_cut:

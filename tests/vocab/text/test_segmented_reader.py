@@ -278,3 +278,11 @@ def test_a_thai_sentence_goes_on_after_a_pause_and_its_blank() -> None:
     reader = TextReader(WordList("th", ("กา", "ขา"), "file"), ListOptions(), 2)
     starts = [word.starts_sentence for word in reader.words("กา, ขา: กา ขา. กาขา")]
     assert starts == [True, False, False, True, True, False]
+
+
+def test_a_text_is_settled_where_no_later_character_can_lengthen_its_last_word() -> None:
+    words, dictionary = ("我", "我们", "去", "DNA"), Dictionary(("我们的",))
+    reader = TextReader(WordList("zh", words, "file"), ListOptions(), 4, reference=dictionary)
+    followed = reader.follow()
+    found = [followed.add(part) and followed.is_settled for part in ("我", "们", "去", "DNA", "，", "去")]
+    assert found == [False, False, True, False, True, True]

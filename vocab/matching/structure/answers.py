@@ -265,6 +265,11 @@ class FollowedAnswer:
         """Return whether the answer so far is whole words, if its last one does not go on."""
         return self._string is None or self._string.is_whole
 
+    @property
+    def is_settled(self) -> bool:
+        """Return whether it is whole, and no later character can be part of its last word."""
+        return self._string is None or self._string.is_settled
+
     def add(self, text: str) -> bool:
         """Read the next part of the answer; return False where a string leaves the list."""
         return all(map(self._read, text))
@@ -307,6 +312,10 @@ class _OpenString:
     def is_whole(self) -> bool:
         """Return whether it is whole words so far, if the last one does not go on."""
         return any(one.is_whole for one in self._followed)
+
+    @property
+    def is_settled(self) -> bool:
+        return any(one.is_settled for one in self._followed)
 
     def add(self, character: str, end: int) -> bool:
         """Read a character, which ends at ``end`` in the answer; return False where no string begins so."""
