@@ -9,12 +9,13 @@ from deployments.contract import AskedWord, AuthorControls
 from deployments.errors import EngineError
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
-from vocab.lists.wordlists import WordList, language_of
+from vocab.lists.wordlists import NO_LANGUAGE, WordList, language_of, unspaced_language
 from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
 from vocab.text.reader import ReadWord, TextReader
 
 AUTHOR_FIELDS: Final = tuple(f"vocab.{name}" for name in AuthorControls._fields)
 
+_CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 
 BIAS: Final = 4.0
 """Added to the logits of required words. With 5 of them in 120 tokens, SmolLM2-135M's texts have 0.77 bits per
@@ -77,10 +78,13 @@ class AuthoredText:
     def logit_bias(self, tokenizer: Any) -> dict[str, float]:
         """Return the bias of required words' first tokens, by token id; half where a word has more tokens."""
         bias: dict[str, float] = {}
+        is_unspaced = unspaced_language(self.lang or NO_LANGUAGE) is not None
         for asked in self.must_use:
-            for written in (f" {asked.word}", asked.word.capitalize()):
+            for written in (asked.word,) if is_unspaced else (f" {asked.word}", asked.word.capitalize()):
                 tokens = tokenizer.encode(written, add_special_tokens=False)
-                if tokenizer.decode(tokens[:1]).strip():
+                first = tokenizer.decode(tokens[:1]).strip()
+                # Bytes that begin a character begin many others too.
+                if first and not first.endswith(_CUT_CHARACTER):
                     bias[str(tokens[0])] = BIAS if len(tokens) == 1 else BIAS / 2
         return bias
 

@@ -1,5 +1,6 @@
 """What an author asks, found in a list and read in an answer."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,32 @@ def test_the_answer_counts_its_sentences(listed: NodeList) -> None:
 
 def test_only_what_was_asked_is_named() -> None:
     assert AuthorControls(max_sentences=3).fields == ["vocab.max_sentences"]
+
+
+class Tokenizer:
+    """Two characters are a token, a blank belongs to the next, and of 龘 a token has only the first bytes."""
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[str]:
+        assert not add_special_tokens
+        blank, rest = (" ", text[1:]) if text.startswith(" ") else ("", text)
+        return [blank + rest[:2], *(rest[at : at + 2] for at in range(2, len(rest), 2))]
+
+    def decode(self, tokens: list[str]) -> str:
+        return "".join(tokens).replace("龘", "\N{REPLACEMENT CHARACTER}")
+
+
+@pytest.mark.parametrize(
+    ("lang", "biased"),
+    [("en", {" do": 2.0, "Do": 2.0, " 大学": 4.0, "大学": 4.0}), ("zh", {"do": 2.0, "大学": 4.0})],
+)
+def test_required_words_are_likelier_as_they_are_written_in_the_language(
+    listed: NodeList, lang: str, biased: dict[str, float]
+) -> None:
+    found = replace(
+        authored(listed, must_use=(AskedWord("dog"),)),
+        lang=lang,
+        must_use=(AskedWord("dog"), AskedWord("大学"), AskedWord("龘")),
+    )
+    bias = found.logit_bias(Tokenizer())
+    assert {token: value for token, value in bias.items() if token in biased} == biased
+    assert not any("龘" in token for token in bias)
