@@ -41,6 +41,9 @@ MAX_LISTS: Final = 1024
 WORD_BYTES: Final = 100
 """Of a word in a list; as much again in the table of its forms."""
 
+DICTIONARY_BYTES: Final = 64 * 1024 * 1024
+"""Of the reference dictionary of a language without spaces, which all of its readers share."""
+
 _SMALLEST_TABLE: Final = 4096
 
 MaskEngine = Literal["automaton", "xgrammar"]
@@ -257,10 +260,11 @@ class NodeLists:
 
     @property
     def num_bytes(self) -> int:
-        """Estimate the bytes of all cached lists; words that several share count once."""
+        """Estimate the bytes of all cached lists; words and dictionaries that several share count once."""
         made: list[NodeList] = self._lists.results()
         shared = {id(one.listed): one.listed.num_bytes for one in made}
-        return sum(one.num_bytes for one in made) + sum(shared.values())
+        dictionaries = {one.language for one in made if has_one_form(one.listed.word_list)}
+        return sum(one.num_bytes for one in made) + sum(shared.values()) + DICTIONARY_BYTES * len(dictionaries)
 
     def _drop(self) -> None:
         """Drop the oldest lists until those that are cached fit ``max_bytes``."""

@@ -8,7 +8,7 @@ import pytest
 from deployments.contract import ResolvedVocabulary
 from deployments.errors import EngineError
 from deployments.replica.engine import node_lists
-from deployments.replica.engine.node_lists import MaskEngine, NodeLists
+from deployments.replica.engine.node_lists import DICTIONARY_BYTES, MaskEngine, NodeLists
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore
@@ -242,3 +242,12 @@ async def test_a_grammar_cannot_say_the_longest_match(source: Source, here: Arte
     assert "root ::= " in listed.grammar(9)
     assert listed.block["segmentation"] == "any"
     assert [word.rank for word in listed.checker().check("我们去").words] == [1, 2]
+
+
+async def test_the_dictionary_of_a_language_counts_once(source: Source, here: ArtefactStore) -> None:
+    lists = node_lists_of(here, source)
+    for number, words in enumerate((("我们", "去"), ("我们", "来"), ("我们",))):
+        of_list = build_words(word_list(words, "zh"), SPELLER)
+        source.store.save(of_list)
+        await lists.get(vocabulary(of_list.digest))
+        assert DICTIONARY_BYTES < lists.num_bytes < DICTIONARY_BYTES + 10_000 * (number + 1)
