@@ -48,7 +48,8 @@ def token_trie() -> TokenTrie:
 
 @cache
 def dictionary(lang: str) -> tuple[str, ...]:
-    return reference_dictionary(lang)
+    """The language's words, but for the Thai sign of repetition: the automaton has that as a mark only."""
+    return tuple(word for word in reference_dictionary(lang) if word not in MARKS[lang].repeats)
 
 
 @cache
@@ -59,7 +60,7 @@ def compiled(lang: str) -> CompiledList:
 def random_text(lang: str, draw: random.Random) -> str:
     """Words that are listed, most often, and marks, which may be out of place."""
     marks, parts = MARKS[lang], list[str]()
-    listed, known = dictionary(lang)[:NUM_WORDS], dictionary(lang)
+    listed, known = dictionary(lang)[: NUM_WORDS - 1], dictionary(lang)
     for _ in range(draw.randint(1, 6)):
         parts += draw.choices(listed, k=draw.randint(1, 5))
         if draw.random() < 0.03:
@@ -79,7 +80,8 @@ def random_text(lang: str, draw: random.Random) -> str:
 def test_own_encodings_are_accepted_exactly_where_their_segments_are_listed(
     lang: str, segmentation: Segmentation, num_texts: int
 ) -> None:
-    options, listed = ListOptions(segmentation=segmentation), frozenset(dictionary(lang)[:NUM_WORDS])
+    options, listed = ListOptions(segmentation=segmentation), frozenset(reference_dictionary(lang)[:NUM_WORDS])
+    listed &= frozenset(dictionary(lang))
     states = SegmentedStates(SegmentedText(compiled(lang), None, options, token_trie()), NUM_WORDS)
     oracle = SegmentedOracle(lang, frozenset(dictionary(lang)), listed, segmentation=segmentation)
     draw, num_allowed = random.Random(lang), 0
