@@ -15,7 +15,7 @@ from vocab.matching.controlled import NO_WORDS, REST_WORDS, ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, Progress
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.masks import NO_TOKENS
-from vocab.matching.segmented import counting, kernels, measuring
+from vocab.matching.segmented import counting, kernels
 from vocab.matching.segmented.states import PlainStates, SegmentedStates
 from vocab.matching.states import State
 
@@ -42,10 +42,9 @@ class SegmentedControls(ControlledStates):
         if controls.new_words is not None and controls.new_words.n_words > states.n_words:
             self._all = SegmentedStates(states.text, controls.new_words.n_words)
         self._needs = _needs_of(states)
-        num_nodes, edge_tokens = states.text.trie.num_nodes, states.text.edge_tokens
-        self._words_to_end = measuring.measure_words(states.table, num_nodes, edge_tokens)
-        ends = self._words_to_end[self._words_to_end < kernels.FAR]
+        self._words_to_end = states.words_to_end
         # More words than a token ends, and an open one needs.
+        ends = self._words_to_end[self._words_to_end < kernels.FAR]
         self._room = states.text.tokens.max_chars + int(ends.max(initial=0))
         ranks = states.text.trie.ranks
         self._wanted = [
