@@ -34,6 +34,7 @@ from vocab.errors import (
     CompileTimeoutError,
     NoLemmasError,
     OptionsError,
+    ReadingsError,
     StructureError,
     TokenBudgetError,
     UnknownLevelError,
@@ -240,6 +241,8 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
     if isinstance(error, StructureError):
         # Of a text that is checked; others are known before they come here.
         return BadRequestError(f"'text' is not JSON of 'schema': {error}.", param="text")
+    if isinstance(error, ReadingsError):
+        return BadRequestError(str(error), param="readings")
     if isinstance(error, TokenBudgetError):
         return BadRequestError(str(error), param="max_tokens")
     if isinstance(error, CompileQueueError):

@@ -18,6 +18,7 @@ VocabularyError
 │   ├── CompileTimeoutError     503
 │   └── CompileQueueError       429
 ├── DocumentError               400  the caller's mistake
+├── ReadingsError               400  the caller's mistake
 ├── DeadEndError                500  our fault
 └── ArtefactError               500  our fault
 """
@@ -109,3 +110,7 @@ class ArtefactError(VocabularyError):
 
 class DocumentError(VocabularyError):
     """The text of a file cannot be read. Half a line says why, and what to do about it; the caller says which file."""
+
+
+class ReadingsError(VocabularyError):
+    """There are no readings of a language's words here; the message says what to bring."""

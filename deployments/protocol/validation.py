@@ -264,13 +264,15 @@ def _describe(branches: list[Schema]) -> str:
 
 
 def _describe_one(schema: Schema) -> str:
-    """Describe in words what fits a schema; all our schemas give numbers bounds."""
+    """Describe in words what fits a schema."""
     if "x-expected" in schema:
         return cast("str", schema["x-expected"])
     match schema.get("type", "string"):
         case "boolean":
             return "true or false"
-        case "integer" if schema["minimum"] >= 0 and schema["maximum"] >= INT64_MAX:
+        case "integer" if "minimum" not in schema:
+            return "an integer"
+        case "integer" if schema["minimum"] >= 0 and schema.get("maximum", INT64_MAX) >= INT64_MAX:
             return f"an integer of at least {schema['minimum']}"
         case "integer":
             return f"an integer from {schema['minimum']} to {schema['maximum']}"

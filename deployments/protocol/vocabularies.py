@@ -30,6 +30,9 @@ class CheckRequest(VocabularyFields):
     """Words that the text is meant to have although the list lacks them: they are counted apart."""
     words: bool | None = None
     """Whether the answer has every word of the text with its place, as ``words``; for ``json``."""
+    readings: bool | None = None
+    """Whether each of the ``words`` has its ``reading``: of Chinese in pinyin, of Japanese in hiragana. With ``html``
+    they stand above the words."""
     schema_: Annotated[JsonSchema | None, Field(alias="schema")] = None
     """The text is JSON of this JSON schema: the strings that it does not fix are checked, and each word that is not
     allowed has the JSON ``pointer`` to its string; for ``json``."""
@@ -44,6 +47,7 @@ class CheckedText(NamedTuple):
     new_words: tuple[str, ...]
     with_words: bool
     schema: PreparedSchema | None
+    with_readings: bool
     list_param: str
 
 
@@ -72,13 +76,16 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
     with_words, form = bool(request.words), request.format or "json"
     if with_words and form != "json":
         raise BadRequestError(f"'words' needs 'format' to be 'json', and it is '{form}'.", "words")
+    with_readings = bool(request.readings)
+    if with_readings and not with_words and form != "html":
+        raise BadRequestError("'readings' needs 'words', or 'format' to be 'html'.", "readings")
     if request.schema_ is not None and form != "json":
         raise BadRequestError(f"'schema' needs 'format' to be 'json', and it is '{form}'.", "schema")
     try:
         schema = None if request.schema_ is None else prepare(request.schema_)
     except StructureError as error:
         raise BadRequestError(f"'schema' cannot stand beside a word list: {error}.", "schema") from None
-    return CheckedText(spec, request.text, form, new_words, with_words, schema, request.list_param)
+    return CheckedText(spec, request.text, form, new_words, with_words, schema, with_readings, request.list_param)
 
 
 class ListVocabulary(BaseModel):
@@ -90,6 +97,8 @@ class ListVocabulary(BaseModel):
     """``cleaned``, ``wordfreq`` or ``file``; of a level ``list``, the language's own, or whose it is."""
     languages: list[str]
     """Empty for a level that every language has."""
+    readings: bool
+    """Whether a check can tell how its words are read."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -170,6 +179,10 @@ class RunningWord(BaseModel):
     rank: int | None
     reason: Reason
     lemma: str | None
+    reading: str | None = None
+    """Where it was asked for; null for a word without Chinese characters, and where it is not known."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class CheckReport(BaseModel):

@@ -8,6 +8,7 @@ import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -36,8 +37,9 @@ from vocab.lists.wordlists import (
 from vocab.matching.structure.answers import listed_strings
 from vocab.matching.structure.schema import PreparedSchema
 from vocab.options import ListOptions
+from vocab.readings import check_readings, has_readings, readings_of
 from vocab.text.checker import ListForms, TextChecker
-from vocab.text.formats import Format, NamedReport, render_reports
+from vocab.text.formats import MAX_PLACES, Format, NamedReport, render_reports
 
 THREADS: Final = 2
 """Keys take turns in them; one key has one of them at most, so that the next does not wait for its long question."""
@@ -80,6 +82,7 @@ class AskCheck(NamedTuple):
     new_words: tuple[str, ...] = ()
     with_words: bool = False
     schema: PreparedSchema | None = None
+    with_readings: bool = False
 
 
 Question: TypeAlias = AskVocabularies | AskWords | AskCheck
@@ -220,11 +223,19 @@ class ListQueries:
                 "kind": "file" if name in files else "language",
                 "source": "file" if name in files else "cleaned" if name in cleaned else "wordfreq",
                 "languages": [language_of(name)],
+                "readings": has_readings(language_of(name)),
             }
             for name in known_languages(self._folder)
         ]
         data += [
-            {"id": name, "object": "vocabulary", "kind": "level", "source": source, "languages": list(languages)}
+            {
+                "id": name,
+                "object": "vocabulary",
+                "kind": "level",
+                "source": source,
+                "languages": list(languages),
+                "readings": any(map(has_readings, languages)),
+            }
             for name, source, languages in levels_here(self._folder)
         ]
         return {"object": "list", "data": data}
@@ -251,12 +262,17 @@ class ListQueries:
         listed = self._load(spec, owner)
         word_list, forms = listed.word_list, listed.forms()
         spec.changes.check(word_list.language)
+        if asked.with_readings:
+            check_readings(word_list.language)
         n_words = spec.n_words or word_list.num_ranks
         checker = TextChecker(word_list, spec.options, n_words, spec.changes, asked.new_words, forms=forms)
         text, pointers = asked.text, tuple[str, ...]()
         if asked.schema is not None:
             text, pointers = listed_strings(asked.schema, text)
         report = checker.check(text, with_lemmas=asked.with_words)
+        if asked.with_readings:
+            words = report.words[:MAX_PLACES] if asked.form == "json" else report.words
+            report = replace(report, readings=readings_of(text, [word[:2] for word in words], word_list.language))
         return render_reports([NamedReport(None, report, pointers)], asked.form).encode()
 
     def _load(self, spec: VocabularySpec, owner: str) -> _Listed:

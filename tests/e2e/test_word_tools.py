@@ -120,3 +120,37 @@ def test_a_rewritten_text_has_only_listed_words_and_the_names_it_had(http: httpx
     checker = TextChecker(load_word_list("en", None).up_to(NUM_WORDS), ListOptions(), NUM_WORDS, changes)
     assert not checker.check(whole["text"]).not_allowed
     assert all(text[change["start"] : change["end"]] == change["from"] for change in whole["changes"])
+
+
+UNSPACED = (
+    ("zh", "今天天气很好，孩子们去学校学习中文。老师给他们讲了一个有意思的故事。"),
+    ("ja", "今日は天気がいいです。子供たちは学校で日本語を勉強しています。"),
+    ("th", "เด็กเรียนภาษาอังกฤษที่โรงเรียน\nแมวตัวเล็กวิ่งเร็วมาก"),
+)
+
+
+@pytest.mark.parametrize(("lang", "text"), UNSPACED)
+def test_words_of_a_text_without_spaces_are_found_swapped_and_asked_for(
+    http: httpx.Client, lang: str, text: str
+) -> None:
+    vocab = {"lang": lang, "n_words": 3000}
+    checker = TextChecker(load_word_list(lang, None), ListOptions(numbers=True), 3000)
+    words = checker.check(text).words
+    following = result(http, "next", text=text[: words[1].start], top=5, vocab=vocab)
+    assert following["remainder"] >= 0
+    assert all(not checker.check(one["word"]).not_allowed for one in following["data"])
+    word = words[1]
+    swapped = result(http, "swap", text=text, start=word.start, end=word.end, top=5, vocab=vocab)
+    assert swapped["word"] == text[word.start : word.end]
+    for one in swapped["data"]:
+        spellings = [one["text"][each.start : each.end] for each in checker.check(one["text"]).words]
+        assert one["word"] in spellings
+    kinds = ["gap_fill", "true_false", "order", "dictation"]
+    made = result(http, "exercises", text=text, kinds=kinds, num_items=1, seed=1, vocab=vocab)
+    assert {one["kind"] for one in made["exercises"]} >= {"gap_fill", "true_false", "dictation"}
+    [gap] = next(one["items"] for one in made["exercises"] if one["kind"] == "gap_fill")
+    assert gap["before"] + gap["options"][gap["answer"]] + gap["after"] in text
+    rewritten = result(http, "rewrite", text=text, seed=1, vocab={"lang": lang, "n_words": 1500})
+    assert rewritten["coverage"]["after"] == 1
+    # Thai has blanks between phrases.
+    assert lang == "th" or " " not in rewritten["text"]

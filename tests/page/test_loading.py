@@ -31,7 +31,8 @@ def test_a_browser_that_has_it_fetches_nothing_again(blank: Page) -> None:
     blank.on("response", lambda response: responses.append(response))
     blank.reload(wait_until="networkidle")
     assert responses
-    assert sum(response.request.sizes()["responseBodySize"] for response in responses) == 0
+    # Chromium 150 gives less than nothing for an answer without a body, whose headers it counts by itself.
+    assert all(response.request.sizes()["responseBodySize"] <= 0 for response in responses)
 
 
 def test_the_key_of_the_address_is_taken_out_of_it(page: Page, url: str) -> None:

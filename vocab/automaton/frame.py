@@ -19,7 +19,7 @@ from vocab.automaton.frame_tokens import FrameTokens, run_tokens
 from vocab.automaton.trie_builder import MAX_ROOTS, too_many_runs
 from vocab.marks import APOSTROPHES, BLANK, LINE_BREAK
 from vocab.options import Case, ListOptions
-from vocab.text.gaps import GapAutomaton, build_gap_automaton
+from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton
 
 CAPITAL, SENTENCE = 1, 2
 """Bits of a mode: a listed word may have a capital; a sentence starts, where an added word may have one."""

@@ -129,13 +129,13 @@ class TokenTrie:
     def fewest_tokens(self, char: int) -> int:
         """Return how few tokens spell a character; ``UNSPELLED`` where none do.
 
-        After the first of them each byte is a token: so many are counted where a text is within a character.
+        The first may be any beginning of it, each of the others is one byte.
         """
         spelled = chr(char).encode()
-        fewest = UNSPELLED
-        for first in range(len(spelled), 0, -1):
+        fewest, num_bytes = UNSPELLED, len(spelled)
+        for first in range(num_bytes, 0, -1):
             if spelled[:first] in self.by_bytes:
-                fewest = min(fewest, 1 + len(spelled) - first)
+                fewest = min(fewest, 1 + num_bytes - first)
             if not self.single[spelled[first - 1]]:
                 break
         return fewest

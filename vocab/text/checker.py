@@ -21,7 +21,7 @@ from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
 from vocab.text.forms import ELISION_LANGUAGES, FormRanks, follows_elision, has_one_form, is_elision
 from vocab.text.nearest import NearestWords, Note
 from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Reason, TextReport, new_key
-from vocab.text.segmenter import Dictionary, Segment, Segmenter, dictionary_of
+from vocab.text.segmented.segmenter import Dictionary, Segment, Segmenter, dictionary_of
 from vocab.text.units import HIDDEN_CHARACTER, SYMBOL, runs_of, unit_pattern, word_pattern
 
 Key = TypeVar("Key")

@@ -5,7 +5,7 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from vocab.csv_cells import write_csv
@@ -104,8 +104,9 @@ def _json_line(named: NamedReport) -> str:
                 "rank": word.rank,
                 "reason": word.reason,
                 "lemma": report.lemmas[report.spelling(word)],
+                **({} if report.readings is None else {"reading": reading}),
             }
-            for word in report.words[:MAX_PLACES]
+            for word, reading in zip(report.words[:MAX_PLACES], report.readings or repeat(None), strict=False)
         ]
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
 
@@ -166,7 +167,7 @@ _STYLE: Final = (
     "body{font:1.1em/1.7 Georgia,serif;max-width:44em;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
     ".t{white-space:pre-wrap;overflow-wrap:break-word;border-top:1px solid #ccc;padding-top:1em}"
     "table{border-collapse:collapse;font-size:.9em}td,th{padding:0 1em 0 0;text-align:left;font-weight:normal}"
-    "td.n{text-align:right}"
+    "td.n{text-align:right}rt{color:#222}"
     "mark{background:#ffe3d6;color:#9a3000;font-weight:bold;text-decoration:underline wavy #d55e00}"
     "ins{background:#fff3b0;color:#5a4a00;text-decoration:underline double}"
     + "".join(
@@ -226,9 +227,11 @@ def _figures(report: TextReport) -> Iterator[str]:
 def _mark_words(report: TextReport) -> Iterator[str]:
     """Yield a report's text as HTML, with each of its words in an element."""
     done = 0
-    for word in report.words:
+    for word, reading in zip(report.words, report.readings or repeat(None), strict=False):
         yield html.escape(report.text[done : word.start], quote=False)
         spelling = html.escape(report.spelling(word), quote=False)
+        if reading is not None:
+            spelling = f"<ruby>{spelling}<rt>{html.escape(reading, quote=False)}</rt></ruby>"
         if word.is_allowed:
             band = f"b{band_of(word.rank) + 1}"
             yield spelling if word.reason == "number" else f'<span class="{band}">{spelling}</span>'

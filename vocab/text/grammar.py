@@ -30,8 +30,8 @@ from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 from vocab.text.ebnf import alternatives, ebnf_string, ebnf_to_lark, one_of
 from vocab.text.forms import Form, follows_elision, has_one_form, resolve_case, surface_forms
-from vocab.text.gaps import build_gap_automaton
-from vocab.text.segmented_grammar import segmented_grammar
+from vocab.text.gaps.automaton import build_gap_automaton
+from vocab.text.segmented.grammar import segmented_grammar
 
 _Pairs = tuple[str, ...]
 """Pairs that are open, the innermost last."""

@@ -14,7 +14,7 @@ from vocab.marks import (
     unspaced_marks,
 )
 from vocab.text.forms import is_elision
-from vocab.text.gaps import GapAutomaton
+from vocab.text.gaps.automaton import GapAutomaton
 
 _MARKS: Final = frozenset(BLANK + LINE_BREAK + CLOSE_MARKS + OPEN_MARKS)
 

@@ -15,9 +15,9 @@ from vocab.lists.wordlists import WordList, unspaced_language
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.forms import FormRanks, follows_elision, is_elision
-from vocab.text.gaps import build_gap_automaton
+from vocab.text.gaps.automaton import build_gap_automaton
 from vocab.text.prefill import last_word, place_after
-from vocab.text.segmenter import Dictionary, cuts_letters
+from vocab.text.segmented.segmenter import Dictionary, cuts_letters
 from vocab.text.words import SegmentedWords, Words
 
 

@@ -77,6 +77,7 @@ class TextReport:
         declared: The words that were declared to be new.
         notes: By spelling, what else is known of words that are not allowed; of the first ``MAX_NOTED``.
         lemmas: By spelling, the lemma of every word; None where they were not asked for.
+        readings: How each of ``words`` is read; None where that was not asked for.
     """
 
     text: str
@@ -84,6 +85,7 @@ class TextReport:
     declared: Sequence[str] = ()
     notes: Mapping[str, Note] = field(default_factory=dict)
     lemmas: Mapping[str, str | None] | None = None
+    readings: Sequence[str | None] | None = None
 
     @cached_property
     def num_words(self) -> int:

@@ -9,7 +9,7 @@ from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges, ranks_left_out
 from vocab.text.forms import FormRanks
-from vocab.text.segmenter import Dictionary, Segmenter, dictionary_of
+from vocab.text.segmented.segmenter import Dictionary, Segmenter, dictionary_of
 
 _BEHIND_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.JOINING_DASH)
 """Begins a gap; after an elision, which ends in an apostrophe, stands the next word."""

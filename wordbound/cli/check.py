@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,6 +15,7 @@ from vocab.lists.wordlists import words_of_file
 from vocab.matching.structure.answers import listed_strings
 from vocab.matching.structure.schema import PreparedSchema, prepare
 from vocab.options import ListOptions
+from vocab.readings import check_readings, readings_of
 from vocab.text.checker import TextChecker
 from vocab.text.formats import FORMATS, NamedReport, Places, format_counts, percent, render_reports, why
 from vocab.text.report import CheckedWord, TextReport
@@ -44,6 +46,9 @@ def check(
             metavar="FILE", help="A JSON schema: the texts are JSON, and the strings that it does not fix are checked."
         ),
     ] = None,
+    readings: Annotated[
+        bool, typer.Option("--readings", help="How words are read: Chinese in pinyin, Japanese in hiragana.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write a report of every file, a line of JSON each.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write the words that are not allowed as CSV.")] = False,
     as_html: Annotated[bool, typer.Option("--html", help="Write the texts as a page, their words marked.")] = False,
@@ -58,10 +63,14 @@ def check(
         raise typer.BadParameter("choose one of --json, --csv and --html")
     if schema is not None and (as_csv or as_html):
         raise typer.BadParameter("--schema goes with --json, or with neither")
+    if readings and as_csv:
+        raise typer.BadParameter("--readings goes with --json or --html, or with neither")
     try:
         word_list = named.load()
         changes = named.load_changes()
         changes.check(word_list.language)
+        if readings:
+            check_readings(word_list.language)
         new = () if new_words is None else _new_words(new_words)
         options = ListOptions(numbers=numbers, segmentation=named.segmentation_of(word_list))
         checker = TextChecker(word_list, options, named.num_words(word_list), changes, new)
@@ -71,10 +80,14 @@ def check(
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
         print(f"wordbound check: {reason}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
-    checked = [
-        NamedReport(None if name == STANDARD_INPUT else name, checker.check(text), pointers)
-        for name, text, pointers in texts
-    ]
+    checked = []
+    for name, text, pointers in texts:
+        report = checker.check(text, with_lemmas=readings)
+        if readings:
+            report = replace(
+                report, readings=readings_of(text, [word[:2] for word in report.words], word_list.language)
+            )
+        checked.append(NamedReport(None if name == STANDARD_INPUT else name, report, pointers))
     for form, is_asked in flags.items():
         if is_asked:
             # Bytes, for the same output on every system.
@@ -146,6 +159,7 @@ def _lines(name: str | None, report: TextReport, pointers: tuple[str, ...]) -> I
             yield f"  {most:>16}  {band.num_words:>9,} running, {band.num_distinct_words:>7,} different"
         least = band.max_rank or least
     places = Places(report.text)
+    readings = dict(zip(report.words, report.readings or (), strict=False))
     by_key: dict[str, list[CheckedWord]] = {}
     for word in report.not_allowed:
         by_key.setdefault(word.key, []).append(word)
@@ -157,4 +171,6 @@ def _lines(name: str | None, report: TextReport, pointers: tuple[str, ...]) -> I
         place = pointers[line - 1] or "/" if pointers else f"{line}:{column}"
         number = f", {len(found)} times" if len(found) > 1 else ""
         nearest = ", ".join(listed.word for listed in report.note(first).nearest)
-        yield (f"    {report.spelling(first)}  ({why(first)}{number}; {place})" + (f" -> {nearest}" if nearest else ""))
+        reading = f" {reading}" if (reading := readings.get(first)) else ""
+        shown = f"    {report.spelling(first)}{reading}  ({why(first)}{number}; {place})"
+        yield shown + (f" -> {nearest}" if nearest else "")

@@ -19,6 +19,7 @@ from vocab.lists.levels import (
 )
 from vocab.lists.wordlists import check_language, reference_dictionary, unspaced_language, words_with
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
+from vocab.readings import check_readings, reading_of
 from vocab.text.grammar import Dialect, write_grammar
 from wordbound.cli.commands import InputError
 from wordbound.cli.lists import (
@@ -136,20 +137,27 @@ def words(
     unit: UnitOption = "form",
     offset: Annotated[int, typer.Option(metavar="N", min=0, help="How many to pass over.")] = 0,
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many at most; all, if not given.")] = None,
+    readings: Annotated[
+        bool, typer.Option("--readings", help="How words are read: Chinese in pinyin, Japanese in hiragana.")
+    ] = False,
 ) -> None:
     """List the words of a list, with their ranks and lemmas.
 
-    A line each: rank, word and lemma, with tabs between them. With --find those that begin so come first.
+    A line each: rank, word, lemma and, with --readings, how it is read, with tabs between them. With --find those that
+    begin so come first.
     """
     try:
         named = LocalListOptions(lang, source, safe, list_file, None, level, folder, unit)
         word_list = named.load()
+        if readings:
+            check_readings(word_list.language)
     except (VocabularyError, OSError) as error:
         raise InputError(str(error)) from None
     found = words_with(word_list.up_to(named.num_words(word_list)), find)
     lemmas = KnownLemmas.of_language(word_list.language)
     for rank, word in found[offset : None if limit is None else offset + limit]:
-        sys.stdout.write(f"{rank}\t{word}\t{lemmas.of(word) or ''}\n")
+        reading = f"\t{reading_of(word, word_list.language) or ''}" if readings else ""
+        sys.stdout.write(f"{rank}\t{word}\t{lemmas.of(word) or ''}{reading}\n")
 
 
 def grammar(

@@ -85,7 +85,9 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
     async def check_text(request: Request) -> Response:
         """Which words of a text are in a list, and where those are that are not: what ``wordbound check`` writes."""
         asked = await read_checked(request, limits, partial(read_check, limits=limits), limits.max_check_bytes)
-        question = AskCheck(asked.spec, asked.text, asked.form, asked.new_words, asked.with_words, asked.schema)
+        question = AskCheck(
+            asked.spec, asked.text, asked.form, asked.new_words, asked.with_words, asked.schema, asked.with_readings
+        )
         answer = await ask(request, question, asked.list_param)
         headers = _PAGE_HEADERS if asked.form == "html" else None
         return WholeAnswer(answer, _MEDIA_TYPES[asked.form], backlog, headers)

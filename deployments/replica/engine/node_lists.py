@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
@@ -18,6 +18,7 @@ from deployments.errors import EngineError
 from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
 from vocab.errors import ArtefactError, OptionsError, StructureError
+from vocab.lists.wordlists import unspaced_language
 from vocab.matching.controls import Controls
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import MARK, GrammarReference
@@ -29,6 +30,7 @@ from vocab.text.checker import TextChecker
 from vocab.text.forms import FormRanks, case_of, has_one_form
 from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
+from vocab.text.segmented.segmenter import ListSegments
 
 logger = logging.getLogger("ray.serve")
 
@@ -125,6 +127,17 @@ class NodeList:
         word_list = self.listed.word_list
         known = word_list if has_one_form(word_list) else word_list.up_to(n_words)
         return TextChecker(known, options, n_words, self.changes)
+
+    @cached_property
+    def segments(self) -> ListSegments | None:
+        """Return the words that texts of this list are cut into; None for a language with spaces.
+
+        Made with the first request for a word tool, in some milliseconds for each 1,000 words.
+        """
+        word_list, vocabulary = self.listed.word_list, self._vocabulary
+        if unspaced_language(word_list.lang) is None:
+            return None
+        return ListSegments(word_list, vocabulary.n_words, vocabulary.options.segmentation, self.changes)
 
     @property
     def num_bytes(self) -> int:

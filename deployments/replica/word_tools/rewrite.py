@@ -20,8 +20,10 @@ from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
+from vocab.marks import BLANK
 from vocab.text.checker import TextChecker
 from vocab.text.report import CheckedWord
+from vocab.text.segmented.segmenter import ListSegments
 from vocab.text.sentences import sentence_spans
 from vocab.text.units import word_pattern
 
@@ -58,8 +60,14 @@ class _Plan(NamedTuple):
     body: dict[str, Any]
     vocabulary: ResolvedVocabulary
     checker: TextChecker
+    segments: ListSegments | None
     caller: Caller
     width: int
+
+    @property
+    def blank(self) -> str:
+        """Return what stands between two sentences."""
+        return "" if self.segments is not None and self.vocabulary.lang != "th" else BLANK
 
 
 class Rewriter:
@@ -96,13 +104,14 @@ class Rewriter:
         names: list[str] = []
         if body["keep_names"]:
             names, spec, vocabulary = await self._names.add(text, vocabulary, spec, caller)
-        checker = await asyncio.to_thread((await self._lists.get(vocabulary)).checker)
-        plan = _Plan(body, vocabulary, checker, caller, width)
+        listed = await self._lists.get(vocabulary)
+        checker = await asyncio.to_thread(listed.checker)
+        plan = _Plan(body, vocabulary, checker, await asyncio.to_thread(lambda: listed.segments), caller, width)
         written, done = Written(), 0
         changes: list[Change] = []
         for start, end in sentence_spans(text):
             sentence = await self._sentence(text[start:end], plan, written)
-            changes += [change.shift(start) for change in changes_between(text[start:end], sentence)]
+            changes += [change.shift(start) for change in changes_between(text[start:end], sentence, plan.segments)]
             part = text[done:start] + sentence
             written.text += part
             done = end
@@ -119,7 +128,7 @@ class Rewriter:
             ],
             "names": names,
             "coverage": {"before": reports[0].coverage, "after": reports[1].coverage},
-            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": name_of(caller.adapter)},
+            "vocab": {**listed.block, "adapter": name_of(caller.adapter)},
             "usage": {
                 "prompt_tokens": written.num_read,
                 "completion_tokens": written.num_drawn,
@@ -165,7 +174,7 @@ class Rewriter:
                 sentence = sentence[: first.start].rstrip(" ") + sentence[first.end :]
                 continue
             # As the text will be: what was written, and the sentence.
-            text = f"{written.text[-_MAX_DRAFT:].strip()} {sentence}".strip()
+            text = f"{written.text[-_MAX_DRAFT:].strip()}{plan.blank}{sentence}".strip()
             offset = len(text) - len(sentence)
             swap = Swap.of(text, offset + first.start, offset + first.end)
             word, num_read = await self._swapper.best(swap, plan.vocabulary, plan.caller, plan.width)
@@ -204,7 +213,7 @@ class Rewriter:
                 return []
             raise
         self._count(written, item["usage"]["prompt_tokens"], item["usage"]["completion_tokens"])
-        return [" ".join((choice["message"]["content"] or "").split()) for choice in item["choices"]]
+        return [plan.blank.join((choice["message"]["content"] or "").split()) for choice in item["choices"]]
 
     async def _likeliest(self, sentence: str, candidates: list[str], plan: _Plan, written: Written) -> str:
         """Return the rewritten sentence after which the model finds the original one likeliest."""
@@ -248,12 +257,15 @@ class Change(NamedTuple):
         return self._replace(start=self.start + offset, end=self.end + offset)
 
 
-def changes_between(before: str, after: str) -> list[Change]:
-    """Compare two texts word by word; return their differences in order.
+def changes_between(before: str, after: str, segments: ListSegments | None = None) -> list[Change]:
+    """Compare two texts word by word, those without spaces by ``segments``; return their differences in order.
 
     Capitals count, marks do not.
     """
-    old, new = ([match.span() for match in word_pattern().finditer(text)] for text in (before, after))
+    if segments is not None:
+        old, new = segments.spans(before), segments.spans(after)
+    else:
+        old, new = ([match.span() for match in word_pattern().finditer(text)] for text in (before, after))
     matcher = SequenceMatcher(
         None, [before[start:end] for start, end in old], [after[start:end] for start, end in new], autojunk=False
     )

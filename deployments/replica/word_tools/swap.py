@@ -7,12 +7,13 @@ rest of its sentence, so that what does not go with the words around it ("a" bef
 
 import asyncio
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cachetools import LRUCache
 
 from deployments.contract import Caller, ResolvedVocabulary
+from deployments.errors import EngineError, printable
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
@@ -34,6 +35,14 @@ _MAX_LISTS: Final = 8
 _SAME_MEANING: Final = 'The word "{}" means the same as "'
 """What the model is asked for words of the same meaning; of four such questions the one with the best answers by
 SmolLM2-135M: "began" for "commenced", "home" for "residence"."""
+
+_SAME_MEANING_IN: Final[Mapping[str, str]] = {
+    "zh": "“{}”的同义词是“",
+    "zh-Hant": "「{}」的同義詞是「",
+    "ja": "「{}」と同じ意味の言葉は「",
+    "th": 'คำที่มีความหมายเหมือน "{}" คือ "',
+}
+"""The same in a language without spaces, in which the answer is a word."""
 
 _NUM_MEANT: Final = 12
 
@@ -110,6 +119,7 @@ class Swapper:
         meant = await self._find_synonyms(swap.word, vocabulary, caller, width)
         listed = await self._near_words(vocabulary)
         candidates = list(_as_written((*(word.text for word in found.words), *meant.words), swap, listed))
+        candidates = await asyncio.to_thread(listed.standing, candidates, swap)
         [own, *scores], num_read = await self.scores(swap, (swap.word, *candidates), caller, width)
         ranked = sorted(zip(candidates, scores, strict=True), key=lambda pair: -pair[1])
         return Ranked(ranked, own, found.num_tokens + meant.num_tokens + num_read)
@@ -126,6 +136,8 @@ class Swapper:
         ascending = sorted(meant.words, key=meant.words.__getitem__)
         written = {next(iter(_as_written((word,), swap, listed)), ""): meant.words[word] for word in ascending}
         written.pop("", None)
+        standing = await asyncio.to_thread(listed.standing, list(written), swap)
+        written = {word: written[word] for word in standing}
         if not written:
             return "", meant.num_tokens
         scores, num_read = await self.scores(swap, list(written), caller, width)
@@ -148,7 +160,7 @@ class Swapper:
     async def _find_synonyms(self, word: str, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> "_Meant":
         """Ask the model for words of the same meaning, and add near words; each with log p of that."""
         near_words = await self._near_words(vocabulary)
-        asked = _SAME_MEANING.format(word)
+        asked = _SAME_MEANING_IN.get(near_words.language, _SAME_MEANING).format(word)
         found = await self._finder.find(asked, vocabulary, caller, top=_NUM_MEANT, width=width, is_whole=True)
         words = {one.text: one.log_p for one in found.words}
         for one, log_p in (await asyncio.to_thread(near_words.near, word)).items():
@@ -176,15 +188,26 @@ class _NearWords:
         left_out = ranks_left_out(word_list, changes.exclude_words)
         counted = (word for rank, word in word_list.up_to(n_words).ranked() if rank not in left_out)
         self.language = listed.language
+        self._segments = listed.segments
         self.words = frozenset((*counted, *changes.extra_words))
         self._nearest = NearestWords(word_list, n_words, left_out, changes.extra_words)
 
     def near(self, word: str) -> dict[str, float]:
-        """Return a word's near words, each with the log p that it counts for as answer to ``_SAME_MEANING``."""
+        """Return a word's near words, each with the log p that it counts for as answer to ``_SAME_MEANING``.
+
+        There are none in a language without spaces, whose short words are spelled alike by chance.
+        """
+        if self._segments is not None:
+            return {}
         note = self._nearest.note(unicodedata.normalize("NFC", word), None, _NUM_NEIGHBOURS)
         lemmas = KnownLemmas.of_language(self.language)
         is_form = {one.word: note.lemma is not None and lemmas.of(one.word) == note.lemma for one in note.nearest}
         return {one: _LOG_P_OF_FORMS if is_form[one] else _LOG_P_OF_NEAR for one in is_form}
+
+    def standing(self, words: Sequence[str], swap: Swap) -> list[str]:
+        """Return those of some words that are words in the swap's place: without spaces, others may come about."""
+        segments, (before, after) = self._segments, swap.sentence
+        return [word for word in words if segments is None or segments.has_word(before, word, after)]
 
 
 class _Meant(NamedTuple):
@@ -206,6 +229,26 @@ def _as_written(words: Iterable[str], swap: Swap, listed: "_NearWords") -> Itera
         if written.casefold() not in seen:
             seen.add(written.casefold())
             yield written
+
+
+def check_segment(text: str, start: int, end: int, listed: NodeList) -> None:
+    """Refuse what is not one word of a text without spaces.
+
+    Raises:
+        EngineError: With status 400; it names the word nearest to ``start``.
+    """
+    if listed.segments is None:
+        return
+    spans = listed.segments.spans(text)
+    if (start, end) in spans or not spans:
+        return
+    first, last = min(spans, key=lambda span: abs(span[0] - start))
+    raise EngineError(
+        400,
+        f"'start' and 'end' must be those of one word of 'text'; the nearest is {printable(text[first:last])!r}, "
+        f"from {first} to {last}.",
+        param="start",
+    )
 
 
 def render_swap(swap: Swap, ranked: Ranked, top: int) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The answers of the word tools."""
 
+import asyncio
 import math
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -16,7 +17,7 @@ from deployments.replica.word_tools.chats import Chat, Chats, Names, Resolve
 from deployments.replica.word_tools.exercises.exercises import ExerciseWriter
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.rewrite import Rewriter
-from deployments.replica.word_tools.swap import Swap, Swapper, render_swap
+from deployments.replica.word_tools.swap import Swap, Swapper, check_segment, render_swap
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
@@ -114,13 +115,15 @@ class WordTools:
         self, body: dict[str, Any], vocabulary: ResolvedVocabulary, caller: Caller, width: int
     ) -> dict[str, Any]:
         """Rank other words for one of a text, and return the answer of the tool ``swap``."""
+        listed = await self._lists.get(vocabulary)
+        await asyncio.to_thread(check_segment, body["text"], body["start"], body["end"], listed)
         swap = Swap.of(body["text"], body["start"], body["end"])
         ranked = await self._swapper.rank(swap, vocabulary, caller, width)
         return {
             "object": "vocabulary.swap",
             "model": body.get("model", self._settings.model_id),
             **render_swap(swap, ranked, body["top"]),
-            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": name_of(caller.adapter)},
+            "vocab": {**listed.block, "adapter": name_of(caller.adapter)},
             "usage": usage(ranked.num_tokens, 0),
         }
 

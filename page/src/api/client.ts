@@ -77,9 +77,16 @@ export async function fetchWords(
   return json(`/v1/vocabularies/${encodeURIComponent(list)}/words?${query}`, undefined, signal);
 }
 
-/** Return which words of a text are allowed, each with its place. */
-export async function check(text: string, vocab: Vocab, newWords: string[], signal?: AbortSignal): Promise<Report> {
-  return json("/v1/vocabularies/check", { text, vocab, new_words: newWords, words: true }, signal);
+/** Return which words of a text are allowed, each with its place and, on wish, how it is read. */
+export async function check(
+  text: string,
+  vocab: Vocab,
+  newWords: string[],
+  signal?: AbortSignal,
+  readings = false,
+): Promise<Report> {
+  const asked = { text, vocab, new_words: newWords, words: true, ...(readings && { readings }) };
+  return json("/v1/vocabularies/check", asked, signal);
 }
 
 /** Return words that could stand for the one from `start` to `end`, in code points. */

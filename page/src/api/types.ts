@@ -13,6 +13,8 @@ export interface RunningWord {
   rank: number | null;
   reason: Reason;
   lemma: string | null;
+  /** Where it was asked for. */
+  reading?: string | null;
 }
 
 export interface PlaceOfWord extends RunningWord {
@@ -108,6 +110,8 @@ export interface VocabularyEntry {
   kind: "language" | "file" | "level";
   source: string;
   languages: string[];
+  /** Whether a check can tell how its words are read. */
+  readings?: boolean;
 }
 
 export interface ListWord {

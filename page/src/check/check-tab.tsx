@@ -8,6 +8,7 @@ import { brief, change, distinct } from "../state/brief";
 import { status } from "../state/connection";
 import { show } from "../state/tab";
 import { Editor } from "../text/editor";
+import { Readings } from "../text/readings";
 import { wordActions } from "../write/actions";
 import { isWorking, replaceDraft } from "../write/generate";
 import {
@@ -43,6 +44,7 @@ export function CheckTab() {
             actions={wordActions}
           />
         </DropZone>
+        <Readings document={source} label="Text to check" />
         <ExportMenu document={source} name="source" />
       </main>
       {hasSecond && <Second />}
@@ -128,6 +130,7 @@ function Second() {
         </button>
       </div>
       <Editor document={rewritten} label="Rewritten text" isReadOnly={isRewriting.value} actions={wordActions} />
+      <Readings document={rewritten} label="Rewritten text" />
       {result && <Changes />}
     </section>
   );

@@ -8,6 +8,8 @@ export interface GlossaryEntry {
   word: string;
   lemma: string | null;
   rank: number | null;
+  /** How it is read, where the text was checked with readings. */
+  reading?: string;
   sentence: string;
   /** Of the word in the sentence. */
   start: number;
@@ -33,6 +35,7 @@ export function glossaryOf(text: string, words: readonly Word[], withUnlisted: b
       word: key === folded(spelling) ? (word.lemma ?? spelling) : spelling,
       lemma: word.lemma,
       rank: word.rank,
+      ...(word.reading && { reading: word.reading }),
       sentence: text.slice(around.start, around.end),
       start: word.start - around.start,
       end: word.end - around.start,

@@ -4,7 +4,7 @@ import { isAborted, ServiceError } from "../api/errors";
 import { vocabularies } from "../state/connection";
 import { kept } from "../state/storage";
 import type { TextDocument } from "../text/document";
-import { directionOf } from "../text/words";
+import { directionOf, tagOf, unspacedOf } from "../text/language";
 import { download, fileName } from "./download";
 import { type Choice, type GapFill, gapFill } from "./gap-fill";
 import { type GlossaryEntry, glossaryOf } from "./glossary";
@@ -87,7 +87,7 @@ export class Handout {
   get lang(): string {
     const id = this.document.lang.value;
     const entry = vocabularies.value.find((entry) => entry.id === id);
-    return (entry?.kind === "file" ? (entry.languages[0] ?? id) : id).replace("_", "-");
+    return tagOf(unspacedOf(id) === null && entry?.kind === "file" ? (entry.languages[0] ?? id) : id);
   }
 
   /** Save the text as a file of Word, which the service makes. */

@@ -1,6 +1,8 @@
 import { Dialog } from "../parts/dialog";
 import { FaultNotice } from "../parts/notice";
 import { Switch } from "../parts/fields";
+import { canRead, isRead } from "../state/readings";
+import { ReadingsSwitch } from "../text/readings";
 import type { Handout } from "./handout";
 import { download, fileName } from "./download";
 import { print, TextSheet } from "./sheets";
@@ -10,6 +12,9 @@ const SIZES = [11, 12, 14, 16, 18, 24];
 /** Print the text, or save it as a file. */
 export function PrintDialog({ handout }: { handout: Handout }) {
   const { withGlossary } = handout.settings.value;
+  const lang = handout.document.lang.value;
+  // Readings come with the check of the text.
+  const isWaiting = isRead(lang) && handout.document.isChecking.value;
   return (
     <Dialog title="Print or save" onClose={() => (handout.open.value = null)}>
       <TitleAndSize handout={handout} />
@@ -18,10 +23,16 @@ export function PrintDialog({ handout }: { handout: Handout }) {
         isOn={withGlossary}
         onChange={(withGlossary) => handout.change({ withGlossary })}
       />
+      {canRead(lang) && <ReadingsSwitch lang={lang} />}
       {withGlossary && <p class="hint">{whatGlossaryHas(handout)}</p>}
       <FaultNotice fault={handout.fault.value} />
       <div class="buttons">
-        <button type="button" class="primary" onClick={() => print(<TextSheet handout={handout} />)}>
+        <button
+          type="button"
+          class="primary"
+          disabled={isWaiting}
+          onClick={() => print(<TextSheet handout={handout} />)}
+        >
           Print
         </button>
         <button type="button" disabled={handout.isSaving.value} onClick={() => void handout.saveDocx()}>

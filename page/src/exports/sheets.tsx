@@ -1,4 +1,6 @@
 import { type ComponentChildren, Fragment, render, type VNode } from "preact";
+import { isRead } from "../state/readings";
+import { ReadParagraphs, RubyWord } from "../text/readings";
 import type { Handout } from "./handout";
 
 /** Print a sheet alone, without the page around it. */
@@ -53,9 +55,19 @@ export function Sheet({ handout, children }: { handout: Handout; children: Compo
 export function TextSheet({ handout }: { handout: Handout }) {
   return (
     <Sheet handout={handout}>
-      <Paragraphs text={handout.document.text.value} />
+      <TextOf handout={handout} />
       {handout.settings.value.withGlossary && <Words handout={handout} />}
     </Sheet>
+  );
+}
+
+/** The paragraphs of a handout's text, on wish with how its words are read. */
+export function TextOf({ handout: { document } }: { handout: Handout }) {
+  const [text, lang] = [document.text.value, document.lang.value];
+  return isRead(lang) ? (
+    <ReadParagraphs text={text} words={document.words.value} lang={lang} />
+  ) : (
+    <Paragraphs text={text} />
   );
 }
 
@@ -77,9 +89,9 @@ function Words({ handout, withSentences = false }: { handout: Handout; withSente
   const { notes } = handout.settings.value;
   return (
     <dl class="glossary">
-      {handout.entries.value.map(({ key, word, sentence, start, end }) => (
+      {handout.entries.value.map(({ key, word, reading, sentence, start, end }) => (
         <div key={key}>
-          <dt>{word}</dt>
+          <dt>{reading ? <RubyWord spelling={word} reading={reading} lang={handout.lang} /> : word}</dt>
           <dd>
             <span dir="auto">{notes[key]}</span>
             {withSentences && (

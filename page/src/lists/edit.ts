@@ -17,7 +17,7 @@ export const form = {
   fault: signal(""),
 };
 
-export const read = computed(() => readWords(form.text.value));
+export const read = computed(() => readWords(form.text.value, form.lang.value));
 
 export function startList(): void {
   fill({ name: "", lang: brief.peek().lang, words: [] }, null);

@@ -1,6 +1,7 @@
 import { DropZone, FileButton } from "../parts/file-field";
 import { LanguageField } from "../parts/language-field";
 import { myLists } from "../state/lists";
+import { tagOf } from "../text/language";
 import { form, read, saveForm, shown, takeFile } from "./edit";
 import type { ReadWords } from "./read-words";
 
@@ -37,6 +38,7 @@ export function ListForm({ before }: { before: string | null }) {
             rows={14}
             spellcheck={false}
             autocapitalize="off"
+            lang={tagOf(form.lang.value)}
             value={form.text.value}
             placeholder={"cat\ndog\nwell-known"}
             onInput={(event) => (form.text.value = event.currentTarget.value)}

@@ -4,7 +4,7 @@ import { nameOfList } from "../parts/language-field";
 import { brief, change } from "../state/brief";
 import { type MyList, myLists, remove } from "../state/lists";
 import { show } from "../state/tab";
-import { directionOf } from "../text/words";
+import { directionOf, tagOf } from "../text/language";
 import { csvFile } from "./csv";
 import { changeList, shown, startList } from "./edit";
 import { numWords } from "./list-form";
@@ -81,7 +81,7 @@ export function ListView({ list }: { list: MyList }) {
       <p class="hint" role="status">
         {total > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${numWords(total)}` : numWords(total)}
       </p>
-      <ol class="list-words" dir={directionOf(list.lang)} lang={list.lang}>
+      <ol class="list-words" dir={directionOf(list.lang)} lang={tagOf(list.lang)}>
         {words.map(({ rank, word }) => (
           <li key={rank} value={rank}>
             {word}

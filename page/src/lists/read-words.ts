@@ -1,3 +1,4 @@
+import { type Unspaced, unspacedOf } from "../text/language";
 import { readCell } from "./csv";
 
 /** Characters of a word, and words of a list, that the service takes. */
@@ -25,6 +26,13 @@ interface Row {
 }
 
 const COLUMNS = ["word", "words", "headword", "lemma", "form"];
+/** What tables of Chinese, Japanese and Thai words name that column. */
+const OWN_COLUMNS: Readonly<Record<Unspaced, readonly string[]>> = {
+  zh: ["simplified", "hanzi", "chinese", "简体", "词语", "生词", "汉字", "单词"],
+  "zh-Hant": ["traditional", "hanzi", "chinese", "繁體", "詞語", "生詞", "漢字", "單詞"],
+  ja: ["kanji", "expression", "japanese", "vocabulary", "単語", "言葉", "漢字"],
+  th: ["thai", "คำ", "คำศัพท์"],
+};
 const BULLET = /^(?:[-–—•*·]|\d+[.)])\s+/u;
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}]/u;
 /** A zero-width joiner and non-joiner are letters' business in Persian and Hindi. */
@@ -33,9 +41,11 @@ const JOINERS = /[\u200c\u200d]/g;
 /**
  * Read a list of words: one a line, or a table (CSV) with the words in the column named "word", or else in the first.
  *
- * A single line may have many words, divided by commas. What is no word is told with its line; the rest is taken.
+ * Tables of Chinese, Japanese and Thai words (`lang`) may name it in other ways: "Simplified". A single line may have many words, divided by commas. What is no word is told with its line; the rest is taken.
  */
-export function readWords(text: string): ReadWords {
+export function readWords(text: string, lang = ""): ReadWords {
+  const unspaced = unspacedOf(lang);
+  const taken = (rows: readonly Row[], column: number) => takenOf(rows, column, unspaced !== null);
   const bare = text.replace(/^\ufeff/, "");
   const separator = separatorOf(bare);
   const rows = separator ? rowsOf(bare, separator) : linesOf(bare);
@@ -49,19 +59,19 @@ export function readWords(text: string): ReadWords {
       column: undefined,
     };
   const names = rows[0]?.cells.map((cell) => cell.trim().toLowerCase()) ?? [];
-  const name = COLUMNS.find((name) => names.includes(name));
+  const name = [...(unspaced ? OWN_COLUMNS[unspaced] : []), ...COLUMNS].find((name) => names.includes(name));
   if (name === undefined) return { ...taken(rows, 0), column: null };
   return { ...taken(rows.slice(1), names.indexOf(name)), column: name };
 }
 
-function taken(rows: readonly Row[], column: number): { words: string[]; faults: LineFault[] } {
+function takenOf(rows: readonly Row[], column: number, isUnspaced: boolean): { words: string[]; faults: LineFault[] } {
   const lines = new Map<string, number>();
   const faults: LineFault[] = [];
   for (const { line, cells } of rows) {
     const text = cells[column] ?? "";
     const word = text.trim().replace(BULLET, "").normalize("NFC").replace(/\s+/gu, " ");
     if (!word && cells.every((cell) => !cell.trim())) continue;
-    const reason = faultOf(word, lines);
+    const reason = isUnspaced && word.includes(" ") ? "words of this language have no blank" : faultOf(word, lines);
     if (reason) faults.push({ line, text: text.trim(), reason });
     else lines.set(word, line);
   }
@@ -88,7 +98,7 @@ function separatorOf(text: string): string | null {
   const first = /[^\r\n]*/.exec(text.trimStart())![0];
   // A table of one column, as this page saves it.
   if (first.trim().toLowerCase() === COLUMNS[0] && text.trim() !== first.trim()) return ",";
-  return ["\t", ";", ","].find((each) => first.includes(each)) ?? null;
+  return ["\t", ";", ",", "，", "、"].find((each) => first.includes(each)) ?? null;
 }
 
 /** Return the rows of a CSV (RFC 4180), each with the line that it begins in. */

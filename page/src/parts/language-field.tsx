@@ -3,11 +3,22 @@ import { useEffect, useId, useRef } from "preact/hooks";
 import { check } from "../api/client";
 import { isAborted, ServiceError } from "../api/errors";
 import { vocabularies } from "../state/connection";
+import { type Unspaced, unspacedOf } from "../text/language";
 
 const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
 
+/** Those of languages without spaces have their own name beside the English one. */
+const OWN_NAMES: Readonly<Record<Unspaced, string>> = {
+  zh: "Chinese, simplified: 中文（简体）",
+  "zh-Hant": "Chinese, traditional: 中文（繁體）",
+  ja: "Japanese: 日本語",
+  th: "Thai: ไทย",
+};
+
 /** Return a list's name as people say it: "en" is English. */
 export function nameOfList(id: string): string {
+  const unspaced = unspacedOf(id);
+  if (unspaced === id) return OWN_NAMES[unspaced];
   try {
     const name = NAMES.of(id.replace("_", "-"));
     return name && name !== id ? name : id;

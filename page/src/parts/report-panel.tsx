@@ -1,7 +1,8 @@
 import type { ComponentChildren } from "preact";
 import type { Report } from "../api/types";
 import type { TextDocument } from "../text/document";
-import { bandName, directionOf, isAllowed, type Word } from "../text/words";
+import { directionOf, tagOf } from "../text/language";
+import { bandName, isAllowed, type Word } from "../text/words";
 
 interface Props {
   document: TextDocument;
@@ -112,7 +113,7 @@ function NewWords({ document, report }: { document: TextDocument; report: Report
             {lemma && lemma !== word && (
               <>
                 {" "}
-                of <bdi lang={document.lang.value}>{lemma}</bdi>
+                of <bdi lang={tagOf(document.lang.value)}>{lemma}</bdi>
               </>
             )}
             {times(count)}
@@ -129,7 +130,7 @@ function Unused({ words, lang }: { words: readonly string[]; lang: string }) {
     <WordList title="Words that must come, and do not yet">
       {words.map((word) => (
         <li key={word}>
-          <bdi lang={lang}>{word}</bdi>
+          <bdi lang={tagOf(lang)}>{word}</bdi>
         </li>
       ))}
     </WordList>
@@ -214,7 +215,11 @@ function WordButton({ document, spelling, isMeant }: WordButtonProps) {
   }
   return (
     <button type="button" class="link" title="Show it in the text" onClick={show}>
-      <bdi class={`word ${isMeant === isMissing ? "is-not-allowed" : "is-new"}`} lang={lang} dir={directionOf(lang)}>
+      <bdi
+        class={`word ${isMeant === isMissing ? "is-not-allowed" : "is-new"}`}
+        lang={tagOf(lang)}
+        dir={directionOf(lang)}
+      >
         {spelling}
       </bdi>
     </button>

@@ -97,7 +97,7 @@ export function distinct(words: readonly string[]): string[] {
 export function wordsTyped(typed: string): string[] {
   return distinct(
     typed
-      .split(/[,;\n]/)
+      .split(/[,;\n，；、]/)
       .map((word) => word.trim())
       .filter(Boolean),
   );

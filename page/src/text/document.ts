@@ -3,6 +3,7 @@ import { check } from "../api/client";
 import { isAborted, ServiceError } from "../api/errors";
 import type { Report, Vocab } from "../api/types";
 import { status } from "../state/connection";
+import { isRead } from "../state/readings";
 import { kept } from "../state/storage";
 import { moved, type Word, wordsOf } from "./words";
 
@@ -14,6 +15,9 @@ export interface Range {
   start: number;
   end: number;
 }
+
+/** A text, its list, its new words, and whether it is to be told how the words are read. */
+type Asked = [text: string, vocab: Vocab, news: string[], withReadings: boolean];
 
 /** A text that is checked again whenever it, the list or its new words change. */
 export class TextDocument {
@@ -44,8 +48,8 @@ export class TextDocument {
     this.text = kept(`${name}.text`, "");
     this.newWords = kept<string[]>(`${name}.new`, []);
     effect(() => {
-      const [text, vocab, news] = [this.text.value, this.vocab.value, this.newWords.value];
-      if (status.value === "ready") this.schedule(text, vocab, news);
+      const asked: Asked = [this.text.value, this.vocab.value, this.newWords.value, isRead(this.lang.value)];
+      if (status.value === "ready") this.schedule(asked);
     });
   }
 
@@ -65,9 +69,9 @@ export class TextDocument {
     this.edit(text.slice(0, start) + by + text.slice(end));
   }
 
-  private schedule(text: string, vocab: Vocab, news: string[]): void {
+  private schedule(asked: Asked): void {
     clearTimeout(this.timer);
-    if (!text.trim()) {
+    if (!asked[0].trim()) {
       this.abort?.abort();
       batch(() => {
         this.report.value = null;
@@ -82,15 +86,16 @@ export class TextDocument {
     this.firstAsked ||= now;
     // A text that grows without a pause is checked all the same.
     const pause = now - this.firstAsked > 3 * PAUSE_MS ? 0 : PAUSE_MS;
-    this.timer = setTimeout(() => void this.check(text, vocab, news), pause);
+    this.timer = setTimeout(() => void this.check(asked), pause);
   }
 
-  private async check(text: string, vocab: Vocab, news: string[]): Promise<void> {
+  private async check(asked: Asked): Promise<void> {
+    const [text, vocab, news, withReadings] = asked;
     this.firstAsked = 0;
     this.abort?.abort();
     const abort = (this.abort = new AbortController());
     try {
-      const report = await check(text, vocab, news, abort.signal);
+      const report = await check(text, vocab, news, abort.signal, withReadings);
       const now = this.text.peek();
       batch(() => {
         this.report.value = report;
@@ -104,7 +109,7 @@ export class TextDocument {
       this.isChecking.value = false;
       this.fault.value = error;
       if (error.kind === "busy") {
-        this.timer = setTimeout(() => void this.check(text, vocab, news), 1_000 * (error.retryAfterS ?? 2));
+        this.timer = setTimeout(() => void this.check(asked), 1_000 * (error.retryAfterS ?? 2));
       }
     }
   }

@@ -4,7 +4,8 @@ import { typeInto } from "./area";
 import type { TextDocument } from "./document";
 import { elementAt, Line, LONG, placeIn, startOf, whenDrawn } from "./lines";
 import { type ChosenWord, type WordActions, WordPopover } from "./word-popover";
-import { directionOf, type Drawn, drawn, paragraphsOf, type Word, wordAt } from "./words";
+import { directionOf, tagOf } from "./language";
+import { type Drawn, drawn, paragraphsOf, type Word, wordAt } from "./words";
 
 interface Props {
   document: TextDocument;
@@ -168,7 +169,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
         class="words"
         ref={layer}
         dir={direction}
-        lang={document.lang.value}
+        lang={tagOf(document.lang.value)}
         role="group"
         aria-label={`${label}: its words. Arrows move, Enter opens a word.`}
         onKeyDown={onKeyOfWord}
@@ -181,7 +182,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
         ref={area}
         class="area"
         dir={direction}
-        lang={document.lang.value}
+        lang={tagOf(document.lang.value)}
         aria-label={label}
         aria-busy={isHeld}
         placeholder={text ? "" : placeholder}

@@ -30,7 +30,9 @@ export class Offsets {
   }
 }
 
-/** Return what stands around a part of a text, from a blank to a blank, and where it begins. */
+const BETWEEN_WORDS = /[\s。！？…，、；：「」『』《》（）“”]/;
+
+/** Return what stands around a part of a text, from a blank or wide mark to another, and where it begins. */
 export function partAround(
   text: string,
   { start, end }: { start: number; end: number },
@@ -38,8 +40,8 @@ export function partAround(
   behind: number,
 ): { from: number; part: string } {
   let from = Math.max(0, start - before);
-  while (from > 0 && from < start && !/\s/.test(text[from]!)) from += 1;
+  while (from > 0 && from < start && !BETWEEN_WORDS.test(text[from]!)) from += 1;
   let to = Math.min(text.length, end + behind);
-  while (to < text.length && to > end && !/\s/.test(text[to]!)) to -= 1;
+  while (to < text.length && to > end && !BETWEEN_WORDS.test(text[to]!)) to -= 1;
   return { from, part: text.slice(from, to) };
 }

@@ -3,6 +3,15 @@ import type { Range } from "./document";
 // A mark that ends a sentence, with what closes it. Devanagari, Urdu and Arabic have marks of their own.
 const END = /[.!?…。।؟۔]+["'”’»)\]]*(?=\s|$)/gu;
 
+const WIDE_QUOTES = "」』》）”’";
+const WIDE_LETTER = "\\u3040-\\u30ff\\u3400-\\u9fff\\uf900-\\ufaff\\u{20000}-\\u{3ffff}";
+/** In Chinese and Japanese no blank follows; where a comma does, or と after a quotation, the sentence goes on. */
+const WIDE_END = new RegExp(
+  `(?:…*[。！？][。！？…]*|…+(?=[${WIDE_QUOTES}]*[${WIDE_LETTER}「『《（“‘]))` +
+    `(?:[${WIDE_QUOTES}]+(?![と，、；：])|(?![${WIDE_QUOTES}，、；：]))`,
+  "gu",
+);
+
 /** Return the sentences of a text, without the blanks between them. A line break ends one too. */
 export function sentencesOf(text: string): Range[] {
   const made: Range[] = [];
@@ -23,12 +32,17 @@ function addSentences(line: string, offset: number, made: Range[]): void {
     if (trimmed) made.push({ start, end: start + trimmed.length });
     from = to;
   };
-  for (const { index, 0: mark } of line.matchAll(END)) {
-    const behind = index + mark.length;
+  const ends = [...line.matchAll(WIDE_END)].map(endOf);
+  for (const end of [...line.matchAll(END)].map(endOf)) {
     // "What?" she said.
-    if (!/^\s+\p{Ll}/u.test(line.slice(behind))) add(behind);
+    if (!/^\s+\p{Ll}/u.test(line.slice(end))) ends.push(end);
   }
+  ends.sort((one, other) => one - other).forEach(add);
   add(line.length);
+}
+
+function endOf({ index, 0: mark }: RegExpExecArray): number {
+  return index + mark.length;
 }
 
 /** Return the sentence of a place; between two, the one before it. */

@@ -6,7 +6,8 @@ import { isAborted, ServiceError } from "../api/errors";
 import type { TextDocument } from "./document";
 import { Offsets, partAround } from "./offsets";
 import { besideWord } from "./place";
-import { bandName, bandOf, directionOf, isAllowed, type Word, whyOf } from "./words";
+import { directionOf, tagOf } from "./language";
+import { bandName, bandOf, isAllowed, type Word, whyOf } from "./words";
 
 /** A word of an editor, and where it is shown. */
 export interface ChosenWord {
@@ -109,7 +110,7 @@ function Facts({ word, spelling, lang }: { word: Word; spelling: string; lang: s
   return (
     <>
       <p class="of-word">
-        <bdi lang={lang} dir={directionOf(lang)}>
+        <bdi lang={tagOf(lang)} dir={directionOf(lang)}>
           {spelling}
         </bdi>{" "}
         <span class={isFine ? "is-fine" : "is-fault"}>
@@ -123,11 +124,17 @@ function Facts({ word, spelling, lang }: { word: Word; spelling: string; lang: s
             ? "none: the list of the language lacks it"
             : `${rank.toLocaleString("en")}, in ${bandName(bandOf(rank))}`}
         </dd>
+        {word.reading && (
+          <>
+            <dt>Reading</dt>
+            <dd>{word.reading}</dd>
+          </>
+        )}
         {lemma && (
           <>
             <dt>Lemma</dt>
             <dd>
-              <bdi lang={lang}>{lemma}</bdi>
+              <bdi lang={tagOf(lang)}>{lemma}</bdi>
             </dd>
           </>
         )}
@@ -158,7 +165,7 @@ function Choice({ document, word, by, canEdit, onClose }: ChoiceProps) {
   return (
     <button
       type="button"
-      lang={lang}
+      lang={tagOf(lang)}
       dir={directionOf(lang)}
       disabled={!canEdit}
       onClick={() => {

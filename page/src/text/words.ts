@@ -8,6 +8,8 @@ export interface Word {
   rank: number | null;
   reason: Reason;
   lemma: string | null;
+  /** How it is read, where that was asked for and is known. */
+  reading?: string | null;
   nearest: ListedWord[];
 }
 
@@ -65,6 +67,7 @@ export function wordsOf(text: string, report: Report): Word[] {
     rank: word.rank,
     reason: word.reason,
     lemma: word.lemma,
+    reading: word.reading ?? null,
     nearest: nearest.get(word.start) ?? [],
   }));
 }
@@ -116,7 +119,7 @@ export function paragraphsOf(text: string, words: readonly Word[]): Paragraph[] 
 }
 
 // Where an edit does not move the other ends, as it would if pieces were of a number of words.
-const END_OF_PIECE = /[.!?,;:…،؛؟۔।]["'”’»)]*\s+/gu;
+const END_OF_PIECE = /[.!?,;:…،؛؟۔।]["'”’»)]*\s+|[。！？…，、；：]+[」』》）”’]*|(?<=\p{Script=Thai})\s+/gu;
 
 /** Divide a paragraph at its marks. */
 export function piecesOf({ text, words }: Paragraph): Paragraph[] {
@@ -180,10 +183,4 @@ export function drawn(before: readonly Drawn[], now: readonly Paragraph[]): Draw
 /** Return the word at a place of a text, or at its end. */
 export function wordAt(words: readonly Word[], place: number): Word | undefined {
   return words.find((word) => word.start <= place && place <= word.end);
-}
-
-const RIGHT_TO_LEFT: ReadonlySet<string> = new Set(["ar", "fa", "he", "ur", "yi", "ps", "sd", "ug", "ckb"]);
-
-export function directionOf(lang: string): "ltr" | "rtl" {
-  return RIGHT_TO_LEFT.has(lang.split(/[-_]/)[0]!.toLowerCase()) ? "rtl" : "ltr";
 }

@@ -6,6 +6,7 @@ import { authorVocabOf, type Brief, brief, change, checkVocab, lang } from "../s
 import { status } from "../state/connection";
 import { kept } from "../state/storage";
 import { TextDocument } from "../text/document";
+import { unspacedOf } from "../text/language";
 import { partsOf } from "../text/sentences";
 
 /** The text of the Write tab. */
@@ -37,6 +38,8 @@ export const past = kept<Past | null>("draft.past", null);
 /** At most, about: tokenizers know English words best. */
 const TOKENS_PER_WORD = 2;
 const TOKENS_PER_ENGLISH_WORD = 1.25;
+/** A small model's tokenizer spells most Chinese characters in two or three. */
+const TOKENS_PER_UNSPACED_WORD = 4;
 /** Of the sentences that a text has at least. */
 const WORDS_PER_SENTENCE = 15;
 const MAX_TRIES = 5;
@@ -87,10 +90,16 @@ export function requestOf(brief: Brief, messages: Message[], vocab: AuthorVocab 
   const request: ChatRequest = {
     messages,
     vocab: isLong ? { ...vocab, min_sentences: numSentences } : vocab,
-    max_tokens: Math.ceil(brief.length * (brief.lang === "en" ? TOKENS_PER_ENGLISH_WORD : TOKENS_PER_WORD)),
+    max_tokens: tokensOf(brief),
   };
   if (brief.quality === "better") request.best_of = CANDIDATES;
   return request;
+}
+
+function tokensOf({ length, lang }: Brief): number {
+  const most = Math.ceil(length * (lang === "en" ? TOKENS_PER_ENGLISH_WORD : TOKENS_PER_WORD));
+  // A service takes 1,024 unless it is set otherwise.
+  return unspacedOf(lang) === null ? most : Math.max(most, Math.min(TOKENS_PER_UNSPACED_WORD * length, 1_000));
 }
 
 /**

@@ -3,7 +3,7 @@ import { FaultNotice } from "../parts/notice";
 import { StopButton } from "../parts/stop-button";
 import { brief, change } from "../state/brief";
 import { status } from "../state/connection";
-import { directionOf } from "../text/words";
+import { directionOf, tagOf } from "../text/language";
 import { harder, newSentence, nextChapter, nextList, simpler } from "./actions";
 import { compare, isComparing } from "./compare";
 import { examplesFor } from "./examples";
@@ -94,7 +94,7 @@ function Examples() {
     <div class="examples" role="group" aria-label="Examples">
       <p class="hint">Or begin with an example:</p>
       {examplesFor(lang).map((prompt) => (
-        <button key={prompt} type="button" lang={lang} dir={directionOf(lang)} onClick={() => begin(prompt)}>
+        <button key={prompt} type="button" lang={tagOf(lang)} dir={directionOf(lang)} onClick={() => begin(prompt)}>
           {prompt}
         </button>
       ))}

@@ -3,6 +3,7 @@ import { ReportPanel } from "../parts/report-panel";
 import { brief } from "../state/brief";
 import { status } from "../state/connection";
 import { Editor } from "../text/editor";
+import { Readings } from "../text/readings";
 import { unusedOf } from "../text/must-use";
 import { rewriteUnlisted, wordActions } from "./actions";
 import { BriefForm } from "./brief-form";
@@ -35,6 +36,7 @@ export function WriteTab() {
             actions={wordActions}
           />
         </Compared>
+        {!isWorking.value && !isComparing.value && <Readings document={draft} label="Text" />}
         <Toolbar />
       </main>
       {!isComparing.value && (

@@ -50,6 +50,7 @@ async def test_all_lists_are_named_with_where_they_come_from(lists: ListQueries)
         "kind": "file",
         "source": "file",
         "languages": ["en"],
+        "readings": False,
     }
     assert (by_id["es"]["kind"], by_id["es"]["source"]) == ("language", "cleaned")
     assert (by_id["he"]["kind"], by_id["he"]["source"]) == ("language", "wordfreq")

@@ -15,7 +15,7 @@ from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import ListTooLargeError
 from vocab.options import Case, ListOptions
-from vocab.text.gaps import build_gap_automaton
+from vocab.text.gaps.automaton import build_gap_automaton
 
 PLAIN = (Root(), Root(" "))
 PIECES = ["é", "É", "ß", "—", "’", " a", " b", ". ", '."', "...", "\n\n", " (", ").", "'s", "’s"]

@@ -149,8 +149,14 @@ class TestWords:
 
     def test_the_dictionary_has_unsafe_words_and_the_list_has_not(self, lang: str) -> None:
         dictionary = reference_dictionary(lang + "_school")
-        assert words_of(lang, safe=False) == dictionary
+        words = words_of(lang, safe=False)
+        assert dictionary[: len(words)] == words
         assert set(words_of(lang)) < set(dictionary)
+
+
+def test_simplified_words_are_no_traditional_ones_in_parts() -> None:
+    assert {"最后", "最後", "后"} <= set(reference_dictionary("zh-Hant"))
+    assert "最后" not in words_of("zh-Hant")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 from vocab import marks
 from vocab.options import ListOptions
-from vocab.text.gaps import GapAutomaton, build_gap_automaton
+from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton
 
 PROSE = build_gap_automaton(ListOptions(punctuation="full"), "es")
 

@@ -10,7 +10,7 @@ from vocab.errors import PrefillError
 from vocab.lists.wordlists import WordList
 from vocab.options import Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
-from vocab.text.gaps import build_gap_automaton
+from vocab.text.gaps.automaton import build_gap_automaton
 from vocab.text.prefill import place_after
 from vocab.text.reader import TextReader
 

@@ -13,7 +13,7 @@ from vocab.options import ListOptions, Segmentation
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checker import TextChecker
 from vocab.text.report import TextReport
-from vocab.text.segmenter import Dictionary
+from vocab.text.segmented.segmenter import Dictionary
 
 WORDS = ("我们", "今天", "去", "中国", "中", "国", "DNA", "学校")
 DICTIONARY = ("中国人", "人民")

@@ -193,3 +193,16 @@ def test_other_kinds_of_files_are_read(words_file: str, tmp_path: Path, capsys: 
     counts = [{name: value for name, value in report.items() if name.startswith("num_")} for report in reports]
     assert counts[0] == counts[1] == counts[2]
     assert main(str(tmp_path / "story.md"), "--list", words_file) == 0
+
+
+def test_words_that_are_not_listed_have_their_readings(tmp_path: Path, capsys: Output) -> None:
+    pytest.importorskip("pypinyin")
+    story = tmp_path / "story.txt"
+    story.write_text("他长大了。", encoding="utf-8")
+    assert main(str(story), "--lang", "zh", "--words", "1000", "--readings") == 1
+    assert "    长大 zhǎngdà  (rank" in capsys.readouterr().out
+    assert main(str(story), "--lang", "zh", "--words", "1000", "--readings", "--json") == 1
+    assert [word["reading"] for word in json.loads(capsys.readouterr().out)["words"]] == ["tā", "zhǎngdà", "le"]
+    assert main(str(story), "--lang", "zh", "--readings", "--csv") == 2
+    assert main(str(story), "--lang", "th", "--readings") == 2
+    assert "'th' have no readings" in capsys.readouterr().err

@@ -90,3 +90,10 @@ def test_a_list_file_of_the_folder_is_found_by_its_name(folder: Path, capsys: Ou
     (folder / "en_school.txt").write_text("the\nzebra\n", encoding="utf-8")
     assert main("words", "en_school", "--lists", str(folder)) == 0
     assert capsys.readouterr().out == "1\tthe\tthe\n2\tzebra\tzebra\n"
+
+
+def test_words_are_listed_with_their_readings(capsys: Output) -> None:
+    pytest.importorskip("pypinyin")
+    assert main("words", "zh", "--find", "长大", "--limit", "1", "--readings") == 0
+    assert capsys.readouterr().out.endswith("\t长大\t\tzhǎngdà\n")
+    assert main("words", "en", "--readings") == 2

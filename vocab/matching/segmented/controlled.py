@@ -43,8 +43,8 @@ class SegmentedControls(ControlledStates):
             self._all = SegmentedStates(states.text, controls.new_words.n_words)
         self._needs = _needs_of(states)
         self._words_to_end = states.words_to_end
-        # More words than a token ends, and an open one needs.
         ends = self._words_to_end[self._words_to_end < kernels.FAR]
+        # More words than a token ends, and an open one needs.
         self._room = states.text.tokens.max_chars + int(ends.max(initial=0))
         ranks = states.text.trie.ranks
         self._wanted = [
@@ -108,8 +108,12 @@ class SegmentedControls(ControlledStates):
             return
         since = 0 if new is None else progress.since_new
         limits = (words_left, min(controls.max_sentence_words, room), sentences_left, since, 0, new_left, 0, needs_more)
-        is_bound = self._all.is_bound_by(budget) or self._own.is_bound_by(budget)
-        key = (reading, budget if is_bound else NO_BUDGET, *limits, *progress.introduced)
+        key = (
+            reading,
+            budget if self._all.is_bound_by(budget) or self._own.is_bound_by(budget) else -1,
+            *limits,
+            *progress.introduced,
+        )
         known = self._masks.get(key)
         if known is not None:
             out[:] = known

@@ -16,7 +16,6 @@ from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 
 Int64Array = npt.NDArray[np.int64]
 
-DEAD: Final = -1
 FAR: Final = 255
 """Tokens to the end of a word, where it is never reached."""
 
@@ -38,7 +37,7 @@ NUM_DIRECT: Final = 0x10000
 _SHIFT: Final = 24
 _LOW: Final = (1 << _SHIFT) - 1
 
-is_ascii = kernel(is_ascii_letter)
+is_latin = kernel(is_ascii_letter)
 
 
 @kernel
@@ -136,7 +135,7 @@ def after_char(table: AddressTable, place: int, char: int, found: Int64Array, nu
         own_context = int32_at(table[CONTEXTS])[node]
         return _offer_node(table, found, num, own_context, child)
     before = int32_at(table[OWN_LABELS])[node]
-    is_joined = is_ascii(before) and is_ascii(char)
+    is_joined = is_latin(before) and is_latin(char)
     if table[IS_ANY]:
         num = _offer_node(table, found, num, context, child_of(table, node, char))
         if _is_whole(table, node) and not is_joined:
@@ -372,3 +371,17 @@ def tokens_to_end(table: AddressTable, readings: Int64Array) -> int:
     for one in range(len(readings)):
         best = min(best, distance(table, places[one]))
     return int(best)
+
+
+@kernel
+def leads_to(table: AddressTable, node: int, char: int, target: int) -> bool:
+    """Return whether longest match goes on from a node to ``target`` with a character."""
+    links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
+    while node >= 0:
+        child = child_of(table, node, char)
+        if child >= 0:
+            return bool(child == target)
+        if cut_ranks[node] > table[N_WORDS]:
+            return False
+        node = links[node]
+    return False

@@ -16,18 +16,13 @@ import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import address_of
-from vocab.automaton.dictionary_trie import (
-    UNLISTED,
-    ReferenceWords,
-    build_segmented,
-    build_segmented_overlay,
-)
-from vocab.automaton.token_trie import UNSPELLED, TokenTrie
+from vocab.automaton.dictionary_trie import UNLISTED, ReferenceWords, build_segmented, build_segmented_overlay
+from vocab.automaton.token_trie import TokenTrie
 from vocab.automaton.tokenizer import Speller
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 from vocab.matching.masks import NO_TOKENS
-from vocab.matching.segmented import kernels, masking, measuring
+from vocab.matching.segmented import counting, kernels, masks
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, State
 from vocab.options import ListOptions
@@ -72,7 +67,7 @@ class SegmentedStates:
         self._to_end = self._measure_nodes()
         self._gap_to_end = self._measure_gaps()
         self._counts = np.zeros((2, max(len(text.tokens.parts), 1)), dtype=np.int32)
-        masking.count_parts(self.table, self._counts)
+        masks.count_parts(self.table, self._counts)
         self._part_counts = self._counts[1].copy()
         self.table[kernels.PART_COUNTS] = address_of(self._part_counts)
         self._counts[:] = 0
@@ -84,7 +79,7 @@ class SegmentedStates:
         self._mask_bytes = 0
         self._lock = Lock()
         self._toggles = np.empty(2 * self.words.num_tokens, dtype=np.int32)
-        self._scratch = np.empty(masking.SCRATCH_SHAPE, dtype=np.int64)
+        self._scratch = np.empty(masks.SCRATCH_SHAPE, dtype=np.int64)
 
     @classmethod
     def of(
@@ -117,7 +112,7 @@ class SegmentedStates:
     @cached_property
     def words_to_end(self) -> Uint8Array:
         """Return with how few words an open rest becomes whole, as ``measure_words``: 40 ms, for what authors ask."""
-        return measuring.measure_words(self.table, self.text.trie.num_nodes, self.text.edge_tokens)
+        return counting.measure_words(self.table, self.text.trie.num_nodes, self.text.edge_tokens)
 
     @property
     def num_mask_bytes(self) -> int:
@@ -135,12 +130,12 @@ class SegmentedStates:
         if not self.is_bound_by(budget):
             budget = NO_BUDGET
         mask = self._masks.get((state[0], budget)) or self._make(state[0], budget)
-        masking.fill_row(out, mask.row, mask.toggles, stops, mask.is_complete)
+        masks.fill_row(out, mask.row, mask.toggles, stops, mask.is_complete)
         if len(state) > 1:
             one = np.empty_like(out)
             for reading in state[1:]:
                 other = self._masks.get((reading, budget)) or self._make(reading, budget)
-                masking.fill_row(one, other.row, other.toggles, stops if other.is_complete else NO_TOKENS, True)
+                masks.fill_row(one, other.row, other.toggles, stops if other.is_complete else NO_TOKENS, True)
                 out |= one
 
     def target(self, state: State, token: int, budget: int) -> State:
@@ -245,7 +240,7 @@ class SegmentedStates:
         place, is_complete = _place_of(reading), self._is_complete(reading)
         if _part_of(reading):
             tokens = self.text.tokens.continuing
-            num = masking.collect_tokens(self.table, self._no_row, reading, budget, tokens, self._toggles)
+            num = masks.collect_tokens(self.table, self._no_row, reading, budget, tokens, self._toggles)
             return _Mask(self._no_row, self._toggles[:num].copy(), is_complete)
         if _context_of(place) < 0:
             return _Mask(self._gap_row(place, budget), NO_TOKENS, is_complete)
@@ -256,12 +251,12 @@ class SegmentedStates:
             else:
                 base = self._cached(_reading_of(_place_in_word(_context_of(place), link), 0), budget)
             row = self._base_row
-            masking.fill_row(row, base.row, base.toggles, NO_TOKENS, False)
+            masks.fill_row(row, base.row, base.toggles, NO_TOKENS, False)
         else:
             gap_state = kernels.gap_state_of(self.table, place)
             row = self._no_row if gap_state < 0 else self._gap_row(gap_state, budget)
             base = _Mask(row, NO_TOKENS, False)
-        num = masking.collect_in_word(self.table, row, place, budget, self._toggles, self._counts, self._scratch)
+        num = masks.collect_in_word(self.table, row, place, budget, self._toggles, self._counts, self._scratch)
         return _Mask(base.row, np.concatenate((base.toggles, self._toggles[:num])), is_complete)
 
     def _gap_row(self, state: int, budget: int) -> Int32Array:
@@ -276,13 +271,13 @@ class SegmentedStates:
             reading, first = _reading_of(state, 0), int(self.text.after_word[context])
             if state == first:
                 base = self._no_row
-                num = masking.collect_all(self.table, base, state, budget, self._toggles, self._scratch)
+                num = masks.collect_all(self.table, base, state, budget, self._toggles, self._scratch)
             else:
                 base = self._gap_row(first, budget) if self.text.opens_words[state] else self._no_row
                 tokens = self.text.with_marks
-                num = masking.collect_tokens(self.table, base, reading, budget, tokens, self._toggles)
+                num = masks.collect_tokens(self.table, base, reading, budget, tokens, self._toggles)
             row = np.empty_like(self._no_row)
-            masking.fill_row(row, base, self._toggles[:num], NO_TOKENS, False)
+            masks.fill_row(row, base, self._toggles[:num], NO_TOKENS, False)
             self._rows[state, budget] = row
         return row
 
@@ -293,7 +288,7 @@ class SegmentedStates:
         to_end = np.where(ranks <= self.table[kernels.N_WORDS], 0, kernels.FAR).astype(np.uint8)
         to_end[0] = kernels.FAR
         self.table[kernels.TO_END] = address_of(to_end)
-        measuring.measure_nodes(self.table, trie.num_nodes, self.text.edge_tokens)
+        counting.measure_nodes(self.table, trie.num_nodes, self.text.edge_tokens)
         return to_end
 
     def _measure_gaps(self) -> Int32Array:
@@ -304,8 +299,7 @@ class SegmentedStates:
         after_word = text.after_word[text.contexts]
         while True:
             before = to_end.copy()
-            has_step = (targets >= 0) & (text.mark_tokens < UNSPELLED)
-            steps = np.where(has_step, to_end[targets] + text.mark_tokens, NEVER_ENDS)
+            steps = np.where(targets >= 0, to_end[targets] + text.mark_tokens, NEVER_ENDS)
             to_end = np.minimum(to_end, steps.min(axis=1, initial=NEVER_ENDS)).astype(np.int32)
             if word != kernels.FAR:
                 words = np.where(text.opens_words, to_end[after_word] + word, NEVER_ENDS)

@@ -1,4 +1,4 @@
-"""What the states of all N of one text without spaces share: the dictionary's trie, gaps, and the tokens' trie."""
+"""What the states of all N of one text without spaces share: tries, gaps and the table of the compiled code."""
 
 from dataclasses import replace
 from typing import Final
@@ -12,9 +12,10 @@ from vocab.automaton.dictionary_trie import DictionaryTrie
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.token_trie import UNSPELLED, TokenTrie
 from vocab.marks import LINE_BREAK
+from vocab.matching.mask_kernels import NEVER_ENDS
 from vocab.matching.segmented import kernels
 from vocab.options import ListOptions
-from vocab.text.gaps import GapAutomaton, build_gap_automaton
+from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton
 
 _JSON_QUOTE: Final = '"'
 
@@ -45,6 +46,7 @@ class SegmentedText:
         self.gaps = _in_json(gaps) if in_json else gaps
         states = self.gaps.states
         marks = sorted({ord(char) for state in states for char in state.transitions})
+        # A mark is no part of a word, though an entry has it.
         self.trie = DictionaryTrie.of(words, overlay).without(marks)
         places = {mark: place for place, mark in enumerate(marks)}
         self.marks = np.asarray(marks, dtype=np.int32)
@@ -107,7 +109,7 @@ class SegmentedText:
         for index, array in arrays.items():
             self.table[index] = address_of(array)
         self.edge_tokens = self._tokens_of(trie.labels)
-        self.edge_tokens[np.isin(trie.labels, marks)] = UNSPELLED
+        self.edge_tokens[np.isin(trie.labels, self.marks)] = NEVER_ENDS
         self.with_marks = tokens.tokens_with(marks)
         self.mark_tokens = self._tokens_of(self.marks)
 
@@ -118,8 +120,9 @@ class SegmentedText:
     def _tokens_of(self, chars: Int32Array) -> Int32Array:
         """Return how few tokens spell each character."""
         unique, places = np.unique(chars, return_inverse=True)
-        counts = [self.tokens.fewest_tokens(char) for char in unique.tolist()]
-        return np.asarray(counts, dtype=np.int32)[places]
+        counts = np.asarray([self.tokens.fewest_tokens(char) for char in unique.tolist()], dtype=np.int32)
+        counts[counts == UNSPELLED] = NEVER_ENDS
+        return counts[places]
 
 
 def _in_json(gaps: GapAutomaton) -> GapAutomaton:

@@ -24,7 +24,6 @@ from deployments.replica.word_tools.exercises.languages import EXAMPLES, FALLBAC
 from deployments.replica.word_tools.exercises.sentences import ContentWord, ListedText, Sentence
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
-from vocab.text.units import word_pattern
 
 Item = dict[str, Any]
 
@@ -248,7 +247,7 @@ class ExerciseWriter:
             drafts = await self._ask(
                 task, "questions", [_system(_QUESTION), *shown, *_exchange(asked)], task.vocabulary
             )
-            drafts = [one for one in drafts if _asks(one, sentence, word)]
+            drafts = [one for one in drafts if task.text.is_question(one, sentence, word)]
             told = {one: (f"{sentence.text}\n{one} ", ".") for one in drafts}
             if question := await self._clearest(task, told, (f"{sentence.text}\n", "."), word.text, wrong):
                 asked_for.add(sentence.start)
@@ -271,7 +270,7 @@ class ExerciseWriter:
             if len(items) == task.num_items or "matching" in task.reasons:
                 break
             drafts = await self._ask(task, "matching", [_system(_GLOSS), *shown, *_exchange(word)], without)
-            told = {one: (f'"{one}" is what the word "', '" means.') for one in drafts if _is_ended(one)}
+            told = {one: (f'"{one}" is what the word "', '" means.') for one in drafts if _is_ended(one, task.text)}
             others = [other for other in tried if other != word]
             if gloss := await self._clearest(task, told, ('This is what the word "', '" means.'), word, others):
                 source = {"start": words[word].start, "end": words[word].end}
@@ -356,16 +355,9 @@ def _exchange(asked: str, answer: str | None = None) -> list[dict[str, str]]:
     return [{"role": "user", "content": asked}, *told]
 
 
-def _asks(question: str, sentence: Sentence, word: ContentWord) -> bool:
-    """Return whether a draft is a question about a sentence that does not have the answer in it."""
-    said = {match[0].casefold() for match in word_pattern().finditer(question)}
-    others = {one.text.casefold() for one in sentence.content} - {word.text.casefold()}
-    return question.endswith("?") and word.text.casefold() not in said and (not others or not others.isdisjoint(said))
-
-
-def _is_ended(gloss: str) -> bool:
+def _is_ended(gloss: str, text: ListedText) -> bool:
     """Return whether the model ended a gloss, and the list did not."""
-    return len(gloss.split()) < _MAX_GLOSS_WORDS
+    return len(text.words_in(gloss)) < _MAX_GLOSS_WORDS
 
 
 def _between(word: str, before: str, after: str) -> Swap:

@@ -6,16 +6,19 @@ from typing import Final, NamedTuple
 
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
-from vocab.lists.wordlists import WordList
+from vocab.lists.wordlists import WordList, unspaced_language
 from vocab.text.changes import ranks_left_out
 from vocab.text.checker import TextChecker
 from vocab.text.report import CheckedWord, TextReport
 from vocab.text.sentences import sentence_spans
+from vocab.text.units import word_pattern
 
 NUM_FUNCTION_WORDS: Final = 120
 """The most frequent words of a language say how a sentence is built, not what it is about."""
 
 _MIN_CHARS: Final = 3
+_MIN_CHARS_UNSPACED: Final = 2
+"""Of a word of a language without spaces, most of which have one or two characters."""
 _MIN_WORDS: Final = 3
 """Of a sentence; "Oh no!" asks for nothing."""
 
@@ -26,6 +29,8 @@ _NUM_ALIKE: Final = 60
 """Of those, the ones with an ending most like its own are candidates for wrong options."""
 
 _MAX_ENDING: Final = 3
+
+_QUESTION_MARKS: Final = ("?", "？")
 
 
 class ContentWord(NamedTuple):
@@ -68,6 +73,8 @@ class ListedText:
     def __init__(self, text: str, checker: TextChecker, word_list: WordList, left_out: Set[int] = frozenset()) -> None:
         self._checker = checker
         self._lemmas = KnownLemmas.of_language(word_list.language)
+        self._is_unspaced = unspaced_language(word_list.lang) is not None
+        self._min_chars = _MIN_CHARS_UNSPACED if self._is_unspaced else _MIN_CHARS
         # In German every noun has a capital; elsewhere a capital is a name's.
         self._has_noun_capitals = word_list.language == "de"
         # A client's own list is in any order.
@@ -94,6 +101,26 @@ class ListedText:
         """Return whether all words of a text are listed."""
         return not self._checker.check(text).not_allowed
 
+    def words_in(self, text: str) -> list[str]:
+        """Return the words of a text, listed or not."""
+        if self._is_unspaced:
+            report = self._checker.check(text)
+            return [report.spelling(word) for word in report.words]
+        return [match[0] for match in word_pattern().finditer(text)]
+
+    def _allows_word(self, before: str, word: str, after: str) -> bool:
+        """Return whether all words of a text are listed, and a part of it is one of them: without spaces it may not."""
+        report = self._checker.check(before + word + after)
+        span = len(before), len(before) + len(word)
+        return not report.not_allowed and (not self._is_unspaced or any(one[:2] == span for one in report.words))
+
+    def is_question(self, text: str, sentence: Sentence, word: ContentWord) -> bool:
+        """Return whether a text is a question about a sentence that does not have the answer, ``word``, in it."""
+        said = {one.casefold() for one in self.words_in(text)}
+        others = {one.text.casefold() for one in sentence.content} - {word.text.casefold()}
+        is_about = not others or not others.isdisjoint(said)
+        return text.endswith(_QUESTION_MARKS) and word.text.casefold() not in said and is_about
+
     def same_lemma(self, word: str) -> list[str]:
         """Return the listed words that are forms of the same lemma, the word itself among them."""
         lemma = self._lemma(word)
@@ -103,7 +130,7 @@ class ListedText:
         """Return listed words about as frequent as one of a sentence that may be of the same part of speech.
 
         They are base forms where it is one, and have its ending where words do: "wanted" and "helped", "tenía" and
-        "hacía". None is of its lemma, and none stands in the sentence.
+        "hacía". Without spaces they are as long where they can be. None is of its lemma or stands in the sentence.
         """
         lemma, said = self._lemma(word.text), {other.casefold() for other in sentence.words}
         near = sorted(self._pool, key=lambda ranked: abs(ranked[0] - word.rank))[:_NUM_NEAR]
@@ -113,13 +140,14 @@ class ListedText:
             if other.casefold() not in said and other[:1].isupper() == word.text[:1].isupper()
         }
 
-        def difference(other: str) -> tuple[bool, int]:
+        def difference(other: str) -> tuple[bool, int, int]:
             is_other_form = (lemmas[other] == other.casefold()) != (lemma == word.text.casefold())
-            return is_other_form, -_common_ending(word.text, other)
+            by_length = abs(len(other) - len(word.text)) if self._is_unspaced else 0
+            return is_other_form, by_length, -_common_ending(word.text, other)
 
         candidates = sorted((other for other in lemmas if lemmas[other] != lemma), key=difference)[:_NUM_ALIKE]
         before, after = sentence.around(word)
-        return [other for other in candidates if self.allows(before + other + after)]
+        return [other for other in candidates if self._allows_word(before, other, after)]
 
     def _lemma(self, word: str) -> str:
         return (self._lemmas.of(word) or word).casefold()
@@ -128,7 +156,7 @@ class ListedText:
         is_name = word[:1].isupper() and not self._has_noun_capitals
         # The vowels of many scripts are marks upon letters.
         has_letters_only = all(unicodedata.category(character)[0] in "LM" for character in word)
-        return len(word) >= _MIN_CHARS and has_letters_only and not is_name
+        return len(word) >= self._min_chars and has_letters_only and not is_name
 
     def _sentence(self, report: TextReport, start: int, end: int) -> Sentence | None:
         """Return a sentence of a checked text; None for one that is short, or not listed."""

@@ -109,7 +109,8 @@ def test_a_level_is_a_list(front: Front) -> None:
     result = front.post(CHECK, {"text": "the horse", "vocab": {"lang": "en", "level": "top-500"}}).json()
     assert [word["word"] for word in result["not_allowed"]] == ["horse"]
     levels = [one for one in front.get(LISTS).json()["data"] if one["kind"] == "level"]
-    assert {"id": "top-500", "object": "vocabulary", "kind": "level", "source": "list", "languages": []} in levels
+    top_500 = {"id": "top-500", "object": "vocabulary", "kind": "level", "source": "list", "languages": []}
+    assert {**top_500, "readings": False} in levels
 
 
 def test_a_level_without_its_file_says_which_to_bring(front: Front) -> None:
@@ -282,3 +283,22 @@ def test_json_that_cannot_be_checked_is_refused(front: Front, fields: dict[str, 
     answer = front.post(CHECK, {"schema": CARD, "vocab": EN, **fields})
     assert_error(answer, 400, param=param)
     assert part in answer.json()["error"]["message"]
+
+
+def test_words_have_their_readings_where_they_are_asked_for(front: Front) -> None:
+    pytest.importorskip("pypinyin")
+    asked = {"text": "他长大了。", "vocab": {"lang": "zh", "n_words": 1000}, "words": True}
+    words = front.post(CHECK, asked | {"readings": True}).json()["words"]
+    assert [word["reading"] for word in words] == ["tā", "zhǎngdà", "le"]
+    assert all("reading" not in word for word in front.post(CHECK, asked).json()["words"])
+    page = front.post(CHECK, asked | {"words": False, "format": "html", "readings": True}).text
+    assert "<ruby>长大<rt>zhǎngdà</rt></ruby>" in page
+    readings = {one["id"]: one["readings"] for one in front.get(LISTS).json()["data"]}
+    assert (readings["zh"], readings["zh-Hant"], readings["th"], readings["en"]) == (True, True, False, False)
+
+
+def test_readings_that_cannot_be_given_are_refused(front: Front) -> None:
+    asked = {"text": "he", "vocab": {"lang": "en", "n_words": 1000}, "readings": True}
+    assert_error(front.post(CHECK, asked), 400, param="readings")
+    error = assert_error(front.post(CHECK, asked | {"words": True}), 400, param="readings")
+    assert "zh, zh-Hant, ja" in error["message"]

@@ -16,7 +16,7 @@ from vocab.decoding.select import TextScore
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
-from vocab.text.segmenter import Dictionary
+from vocab.text.segmented.segmenter import Dictionary
 
 WORDS = ("the", "cat", "sat", "a", "c", "on", "in front of", "mat", "hat", "at")
 READER = TextReader(WordList("en", WORDS, "file"), ListOptions(), len(WORDS))

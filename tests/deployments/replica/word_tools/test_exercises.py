@@ -89,5 +89,36 @@ def test_examples_ask_for_a_word_of_their_sentence_and_do_not_say_it() -> None:
     assert FALLBACK in EXAMPLES
     for examples in EXAMPLES.values():
         for sentence, word, question in examples.questions:
-            assert word in sentence and word.casefold() not in question.casefold() and question.endswith("?")
+            assert word in sentence and word.casefold() not in question.casefold() and question.endswith(("?", "？"))
         assert all(word.casefold() not in gloss.casefold() for word, gloss in examples.glosses)
+
+
+@pytest.mark.parametrize(
+    ("lang", "text"),
+    [
+        ("zh", "孩子们在学校里学习中文。老师给他们讲故事。"),
+        ("zh-Hant", "孩子們在學校裡學習中文。老師給他們講故事。"),
+        ("ja", "私は学校で日本語を勉強しています。先生は本を読みました。"),
+        ("th", "เด็กเรียนภาษาอังกฤษที่โรงเรียน"),
+    ],
+)
+def test_words_of_a_text_without_spaces_are_asked_for_and_others_stand_in_their_place(lang: str, text: str) -> None:
+    made = read(text, lang, 5000)
+    [sentence, *_] = made.sentences
+    word = sentence.content[0]
+    assert len(word.text) >= 2 and word.text in made.words_in(sentence.text)
+    alike = made.alike(word, sentence)
+    assert alike and word.text not in alike
+    before, after = sentence.around(word)
+    for other in alike:
+        words = made.words_in(before + other + after)
+        assert other in words and made.allows(before + other + after)
+
+
+def test_a_chinese_question_is_known_by_its_mark_and_its_words() -> None:
+    made = read("孩子们在学校里学习中文。", "zh", 5000)
+    [sentence] = made.sentences
+    word = next(word for word in sentence.content if word.text == "学校")
+    assert made.is_question("孩子们在哪里学习中文？", sentence, word)
+    assert not made.is_question("孩子们在学校里学习中文？", sentence, word)
+    assert not made.is_question("孩子们在哪里学习中文。", sentence, word)

@@ -21,7 +21,7 @@ from vocab.matching.states import State
 from vocab.matching.structure.states import TextStates
 from vocab.options import ListOptions, Punctuation, Segmentation
 from vocab.text.changes import ListChanges
-from vocab.text.gaps import build_gap_automaton
+from vocab.text.gaps.automaton import build_gap_automaton
 
 ALPHABETS: Final = ("甲乙丙", "甲乙ab", "甲丁é")
 """Of three bytes, of which the first two may be the same; letters that are never cut apart; of two bytes."""

@@ -13,7 +13,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vocab import marks
 from vocab.lists.wordlists import WordList, reference_dictionary
-from vocab.text.changes import NO_CHANGES, ListChanges
+from vocab.options import Segmentation
+from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
+from vocab.text.units import runs_of
 
 _NO_LENGTHS: Final[tuple[int, ...]] = ()
 
@@ -207,3 +209,36 @@ class Segmenter:
             found.append(last)
             end = last[0].start
         return found[::-1]
+
+
+class ListSegments:
+    """The words that texts of a list's first ``n_words`` words are cut into, without whether each is allowed.
+
+    Attributes:
+        dictionary: That of ``dictionary_of``.
+        words: Those that are allowed.
+    """
+
+    def __init__(
+        self, word_list: WordList, n_words: int, segmentation: Segmentation, changes: ListChanges = NO_CHANGES
+    ) -> None:
+        left_out = ranks_left_out(word_list, changes.exclude_words)
+        listed = (word for rank, word in word_list.up_to(n_words).ranked() if rank not in left_out)
+        self.words = frozenset((*listed, *changes.extra_words))
+        self.dictionary = dictionary_of(word_list, changes)
+        segmenter = Segmenter(self.dictionary, lambda word: 0 if word in self.words else None)
+        self._language = word_list.language
+        self._cut = segmenter.longest if segmentation == "longest" else segmenter.any
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return (start, end) of each word of the dictionary that a text is cut into, in code points."""
+        return [
+            (run.starts[start], run.ends[end - 1])
+            for run in runs_of(text, self._language)
+            for start, end, is_word in self._cut(run.shown)
+            if is_word
+        ]
+
+    def has_word(self, before: str, word: str, after: str) -> bool:
+        """Return whether a word between two texts is one of the words that the whole is cut into."""
+        return (len(before), len(before) + len(word)) in self.spans(before + word + after)

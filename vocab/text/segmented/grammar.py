@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from vocab.text.ebnf import alternatives
-from vocab.text.gaps import GapAutomaton
+from vocab.text.gaps.automaton import GapAutomaton
 
 _Kind = tuple[bool, bool]
 """Whether a word begins with a Latin letter, and whether it ends with one."""

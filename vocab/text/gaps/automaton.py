@@ -8,7 +8,7 @@ there once for each way in which pairs of quotation marks and brackets can be op
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple
 
 from vocab import marks
 from vocab.arrays.numbers import Numbers
@@ -17,59 +17,25 @@ from vocab.marks import (
     MAX_OPEN_PAIRS,
     LanguageMarks,
     Marks,
-    UnspacedMarks,
     marks_of,
     marks_of_language,
     marks_of_unspaced,
 )
 from vocab.options import End, Layout, ListOptions
 from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
-
-NO_MARK, COLON, SENTENCE, END = 0, 1, 2, 3
-"""What a run of closing marks has seen; ``END`` is a sentence mark with nothing but quotes and brackets after it."""
-
-OPENING, CLOSING = "opening", "closing"
-"""Stand for a mark that opens a pair, and for the one that must close the innermost."""
-
-
-class Place(NamedTuple):
-    """A state of the gap rules, before they are made deterministic.
-
-    Attributes:
-        kind: What was read last, such as "space" or "close".
-        run: How much of it.
-        seen: What its run of marks has seen; before a word, ``SENTENCE`` where a sentence starts.
-    """
-
-    kind: str
-    run: int = 0
-    seen: int = NO_MARK
-
-
-START: Final = Place("start", seen=SENTENCE)
-
-Step: TypeAlias = tuple[Iterable[str], Place]
-"""Characters, ``OPENING`` or ``CLOSING``, and the place that each of them leads to."""
-
-
-class GapRules(Protocol):
-    """The rules of gaps for one kind of punctuation. Equal rules are equal, so that automata are built once."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def pairs(self) -> tuple[str, ...]:
-        """Return the marks that open and close, two characters each."""
-
-    def steps(self, place: Place) -> Iterator[Step]:
-        """Yield the steps from a place: the characters that may follow, and the place after each."""
-
-    def is_complete(self, place: Place) -> bool:
-        """Return whether a text may stop at a place, if nothing is open."""
-
-    def is_before_word(self, place: Place) -> bool:
-        """Return whether a word may begin at a place."""
-
+from vocab.text.gaps.rules import (
+    CLOSING,
+    COLON,
+    END,
+    NO_MARK,
+    OPENING,
+    SENTENCE,
+    START,
+    GapRules,
+    Place,
+    Step,
+)
+from vocab.text.gaps.unspaced import UnspacedRules
 
 BEFORE_UNIT: Final = frozenset({"start", "start_blank", "space", "break", "open", "inverted"})
 """Where a word or a number may start."""
@@ -267,81 +233,6 @@ class PairedMarks(NamedTuple):
             # After the last line break it is as after a blank.
             is_last = run + 1 == marks.MAX_LINE_BREAKS
             yield marks.LINE_BREAK, Place("space", 0, seen) if is_last else Place("break", run + 1, seen)
-
-
-_UNSPACED_UNIT: Final = frozenset({"word", "digits", "repeat"})
-_UNSPACED_ENDED: Final = frozenset({"exclamation", "dots", "ended", "closed_end"})
-_UNSPACED_PAUSE: Final = frozenset({"pause", "colon"})
-
-
-class UnspacedRules(NamedTuple):
-    """The rules of a language written without spaces: a word may begin after any word or mark, and at the start."""
-
-    marks: UnspacedMarks
-    layout: Layout
-    numbers: bool
-    end: End
-
-    @property
-    def pairs(self) -> tuple[str, ...]:
-        return self.marks.pairs
-
-    def is_complete(self, place: Place) -> bool:
-        if place.kind in _UNSPACED_ENDED:
-            return True
-        is_end = place.kind in _UNSPACED_UNIT or (self.end == "word" and place.kind in _UNSPACED_PAUSE)
-        return is_end and (self.end == "word" or self.marks.ends_bare)
-
-    def is_before_word(self, place: Place) -> bool:
-        return place.kind not in ("dash", "joint")
-
-    def steps(self, place: Place) -> Iterator[Step]:
-        """Yield the steps from a place, as ``GapRules.steps``."""
-        kind, run, seen = place
-        starts = SENTENCE if kind in _UNSPACED_ENDED or seen == SENTENCE else NO_MARK
-        if self.is_before_word(place):
-            yield (OPENING,), Place("open", 0, starts)
-        if kind in _UNSPACED_UNIT:
-            yield (CLOSING,), Place("word")
-            yield self.marks.sentence.replace(_DOTS, ""), Place("ended", seen=SENTENCE)
-            yield self.marks.exclamations, Place("exclamation", seen=SENTENCE)
-            yield (_DOTS if _DOTS in self.marks.sentence else ""), Place("dots", seen=SENTENCE)
-            yield self.marks.pauses, Place("pause")
-            yield self.marks.dash, Place("dash")
-            yield (self.marks.repeat if kind == "word" else ""), Place("repeat")
-        if kind in _UNSPACED_ENDED:
-            yield (CLOSING,), Place("closed_end", seen=SENTENCE)
-        if kind == "exclamation":
-            yield self.marks.exclamations, Place("ended", seen=SENTENCE)
-        if kind == "dots":
-            yield _DOTS, Place("ended", seen=SENTENCE)
-        if kind == "dash":
-            yield self.marks.dash, Place("joined")
-        if self.marks.has_blanks and kind in (_UNSPACED_UNIT | _UNSPACED_ENDED | _UNSPACED_PAUSE):
-            ends_bare = self.marks.ends_bare and kind not in _UNSPACED_PAUSE
-            yield marks.BLANK, Place("blank", seen=SENTENCE if ends_bare else starts)
-        can_break = kind in _UNSPACED_ENDED or (self.layout == "lines" and kind in _UNSPACED_UNIT | _UNSPACED_PAUSE)
-        if can_break or (self.marks.ends_bare and kind in _UNSPACED_UNIT):
-            yield marks.LINE_BREAK, Place("break", 1, SENTENCE)
-        if kind == "break" and run < marks.MAX_LINE_BREAKS:
-            yield marks.LINE_BREAK, Place("break", run + 1, SENTENCE)
-        if self.numbers:
-            yield from self._number(place)
-
-    def _number(self, place: Place) -> Iterator[Step]:
-        """Yield the steps of a number; after a joint there must be room for a digit."""
-        kind, run, _ = place
-        # Where marks are those of numbers too, a blank stands between them.
-        is_after_mark = self.marks.has_blanks and kind in _UNSPACED_PAUSE | _UNSPACED_ENDED
-        if kind not in ("digits", "joint", "dash") and not is_after_mark:
-            yield marks.DIGITS, Place("digits", 1)
-        if kind in ("digits", "joint") and run < marks.MAX_NUMBER_CHARS:
-            yield marks.DIGITS, Place("digits", run + 1)
-        if kind == "digits" and run < marks.MAX_NUMBER_CHARS - 1:
-            yield marks.NUMBER_JOINTS, Place("joint", run + 1)
-
-
-_DOTS: Final = "…"
 
 
 @dataclass(frozen=True)

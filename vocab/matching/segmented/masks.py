@@ -1,4 +1,7 @@
-"""The compiled code that makes masks: which tokens may come after a place, as bits that differ from a row."""
+"""The compiled code of the masks of text without spaces: in which tokens a row of bits differs from what may come.
+
+It reads the table of ``vocab.matching.segmented.kernels``.
+"""
 
 from typing import Final
 
@@ -37,7 +40,7 @@ from vocab.matching.segmented.kernels import (
     child_of,
     context_of,
     ends_within,
-    is_ascii,
+    is_latin,
     mark_of,
     node_of,
     place_in_word,
@@ -153,8 +156,8 @@ def collect_in_word(
     found = scratch[_LAST]
     for edge in range(starts[node], starts[node + 1]):
         char, is_alive = labels[edge], to_end[children[edge]] != FAR
-        # A mark follows as it does in the row.
         if mark_of(table, char) >= 0:
+            # A mark is no part of a word, though an entry has it.
             continue
         _count_parts(table, char, is_alive, counts)
         if edge_nodes[edge] > 0:
@@ -162,12 +165,12 @@ def collect_in_word(
             if table[IS_ANY]:
                 num_found = after_char(table, place, char, found, 0)
             num = _collect(table, row, found, num_found, budget, edge_nodes[edge], toggles, num, scratch)
-    if is_ascii(int32_at(table[OWN_LABELS])[node]) and int32_at(table[LINKS])[node] <= 0:
+    if is_latin(int32_at(table[OWN_LABELS])[node]) and int32_at(table[LINKS])[node] <= 0:
         chars = int32_at(table[CHARS])
         for at in range(table[NUM_CHARS]):
             if chars[at] > 122:
                 break
-            if is_ascii(chars[at]) and child_of(table, node, chars[at]) < 0:
+            if is_latin(chars[at]) and child_of(table, node, chars[at]) < 0:
                 num = _collect(table, row, found, 0, budget, int32_at(table[CHAR_NODES])[at], toggles, num, scratch)
     return _collect_parts(table, row, place, budget, counts, toggles, num)
 
@@ -181,8 +184,9 @@ def count_parts(table: AddressTable, counts: Int32Array) -> None:
     starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
     to_end = uint8_at(table[TO_END])
     for edge in range(starts[0], starts[1]):
-        if mark_of(table, labels[edge]) < 0:
-            _count_parts(table, labels[edge], to_end[children[edge]] != FAR, counts)
+        if mark_of(table, labels[edge]) >= 0:
+            continue
+        _count_parts(table, labels[edge], to_end[children[edge]] != FAR, counts)
 
 
 @kernel

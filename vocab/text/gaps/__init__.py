@@ -1,0 +1,1 @@
+"""What may stand before, between and after words: rules, and the automaton made of them."""

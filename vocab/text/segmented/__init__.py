@@ -1,0 +1,1 @@
+"""Texts of languages written without spaces, cut into words."""
