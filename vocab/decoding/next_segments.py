@@ -54,6 +54,7 @@ class NextSegmentSearch:
         self._log_p: dict[Tokens, float] = {(): 0.0}
         self._open: list[tuple[float, Tokens]] = [(0.0, ())] if may_begin else []
         self._found: dict[int, float] = {}
+        self._may_be_blank = True
 
     def prefixes(self, most: int) -> list[Tokens]:
         """Return the token prefixes whose rows are needed next, ``most`` at once; none at the end."""
@@ -67,6 +68,7 @@ class NextSegmentSearch:
     def add(self, prefix: Tokens, row: Row) -> None:
         """Take a prefix's row, float32 (V,) log-probabilities: record words that end there, open longer prefixes."""
         log_p, (node, part) = self._log_p.pop(prefix), self._reached.pop(prefix)
+        self._may_be_blank = not prefix
         row = row[: len(self._tokens.starts) - 1]
         shares = np.exp(row.astype(np.float64))
         longer: list[tuple[int, _Reached]] = []
@@ -167,14 +169,14 @@ class NextSegmentSearch:
         labels = self._trie.labels[edges]
         if self._is_any:
             labels = labels[self._trie.below[self._trie.children[edges]] <= self._n_words]
-        if node == _ROOT:
+        if node == _ROOT and self._may_be_blank:
             labels = np.append(labels, np.int32(_BLANK))
         found = self._tokens.nodes_of(labels)
         return [at for at in found.tolist() if at]
 
     def _child(self, node: int, char: int) -> int:
-        """Return the node that a character leads to; -1 where no word goes on so. A blank may precede the word."""
-        if node == _ROOT and char == _BLANK:
+        """Return the node that a character leads to; -1 for none. The first token may begin with a blank."""
+        if node == _ROOT and char == _BLANK and self._may_be_blank:
             return _ROOT
         first, last = self._trie.edge_start[node], self._trie.edge_start[node + 1]
         edge = int(np.searchsorted(self._trie.labels[first:last], char)) + int(first)
