@@ -12,7 +12,7 @@ Tokenization").
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -176,6 +176,19 @@ class DictionaryTrie:
         order = np.argsort(depths, kind="stable").astype(np.int32)
         links = _link(order, parents, own_labels, ranks, *edges)
         return cls(*edges, parents, depths, own_labels, ranks, below, *links)
+
+    def without(self, chars: Sequence[int]) -> "DictionaryTrie":
+        """Return the trie without words that have one of these characters, which are marks: their nodes end none."""
+        is_cut = np.isin(self.own_labels, chars)
+        is_cut[0] = False
+        if not is_cut.any():
+            return self
+        while (below := is_cut | np.where(self.parents >= 0, is_cut[self.parents], False)).sum() > is_cut.sum():
+            is_cut = below
+        ranks, whole_ranks = (np.where(is_cut, NEVER, of).astype(np.int32) for of in (self.ranks, self.whole_ranks))
+        below_ranks = ranks.copy()
+        _spread_upwards(self.parents, below_ranks)
+        return replace(self, ranks=ranks, below=below_ranks, whole_ranks=whole_ranks)
 
     @property
     def num_nodes(self) -> int:

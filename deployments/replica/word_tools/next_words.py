@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from deployments.contract import Caller, ResolvedVocabulary
 from deployments.errors import EngineError, printable
 from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
-from deployments.replica.engine.node_lists import NodeList, NodeLists
+from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.plain_text import reader_after_text
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -20,7 +20,7 @@ from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens
 from vocab.marks import BLANK, LINE_BREAK
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
-from vocab.matching.states import ListStates
+from vocab.matching.segmented.states import SegmentedStates
 
 _BEFORE_A_TEXT: Final = LINE_BREAK
 """What an empty text stands for: models have no row for nothing, and after a line break a text begins."""
@@ -60,15 +60,15 @@ class NextWordFinder:
         Raises:
             EngineError: The text is too long, or breaks off inside a word; or the engine has no rows, or failed.
         """
-        listed = await self._lists.get(vocabulary)
+        reader = (await self._lists.get(vocabulary)).reader
         before = text.rstrip(BLANK)
         if not before:
             before, is_whole = _BEFORE_A_TEXT, True
         elif len(before) < len(text):
             is_whole = True
-        reader = await asyncio.to_thread(reader_after_text, listed.reader, before, "text", is_whole=is_whole)
+        reader = await asyncio.to_thread(reader_after_text, reader, before, "text", is_whole=is_whole)
         [tokens] = await self.tokens([before], caller)
-        search = await asyncio.to_thread(self._search, listed, vocabulary, reader.place, top)
+        search = await asyncio.to_thread(self._search, vocabulary, reader.place, top)
         num_rows = 0
         while prefixes := search.prefixes(width):
             rows = await self._rows.rows([[*tokens, *prefix] for prefix in prefixes], num_rows, caller, width)
@@ -93,20 +93,18 @@ class NextWordFinder:
         return read
 
     def _search(
-        self, listed: NodeList, vocabulary: ResolvedVocabulary, place: int | None, top: int
+        self, vocabulary: ResolvedVocabulary, place: int | None, top: int
     ) -> NextWordSearch | NextSegmentSearch:
         """Prepare a search for the ``top`` next words of a list, from the gap state ``place``."""
-        most = self._settings.limits.max_next_rows
-        if listed.segments is not None:
-            return NextSegmentSearch(listed.segments, self._facts.token_bytes, top=top, max_rows=most)
-        if self._word_tokens is None:
-            # 0.2 s for 262,144 tokens, so not before it is asked for.
-            self._word_tokens = WordTokens(self._facts.token_bytes)
         reference = GrammarReference(
             vocabulary.digest, vocabulary.options, vocabulary.n_words, changes=vocabulary.changes_digest, place=place
         )
-        # Those of languages without spaces have segments.
-        states = cast("ListStates", self._states.states(reference))
+        states, most = self._states.states(reference), self._settings.limits.max_next_rows
+        if isinstance(states, SegmentedStates):
+            return NextSegmentSearch(states, place, top=top, max_rows=most)
+        if self._word_tokens is None:
+            # 0.2 s for 262,144 tokens, so not before it is asked for.
+            self._word_tokens = WordTokens(self._facts.token_bytes)
         return NextWordSearch(states, vocabulary.n_words, self._word_tokens, place, top=top, max_rows=most)
 
 

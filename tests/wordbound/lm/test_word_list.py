@@ -1,6 +1,7 @@
 """Word lists for programs, over the demo model's tokens; texts are judged by the second definition of the tests."""
 
 import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import torch
 from transformers import AutoTokenizer
 
 from tests.recogniser import recogniser
+from tests.segmented_oracle import SegmentedOracle
 from vocab.errors import VocabularyError
+from vocab.lists.wordlists import load_word_list, reference_dictionary
 from wordbound.lm import MockAsyncLM, WordList
 
 OWN = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran"]
@@ -142,3 +145,29 @@ def test_a_bad_list_is_an_error_that_says_why(model: MockAsyncLM, arguments: dic
 def test_a_model_without_a_tokenizer_cannot_spell() -> None:
     with pytest.raises(ValueError, match="no tokenizer"):
         WordList("en", 10, MockAsyncLM(None, 10))
+
+
+@pytest.mark.parametrize(
+    ("lang", "words", "extra_words"),
+    [("zh", None, ("小虎队",)), ("th", None, ()), ("ja", ("犬", "が", "好き", "小虎隊"), ()), ("zh-Hant", None, ())],
+)
+def test_texts_without_spaces_have_listed_segments_only(
+    model: MockAsyncLM, lang: str, words: tuple[str, ...] | None, extra_words: tuple[str, ...]
+) -> None:
+    own = WordList(lang, 300, model, words=words, extra_words=extra_words)
+    listed = {*(words or load_word_list(lang, None).words[:300]), *extra_words}
+    oracle = SegmentedOracle(lang, listed | set(reference_dictionary(lang)), listed)
+    draw = random.Random(5)
+    for _ in range(10):
+        state, tokens = own.start, list[int]()
+        for tokens_left in range(30, 0, -1):
+            allowed = own.allowed(state, tokens_left).tolist()
+            if not allowed:
+                break
+            token = draw.choice(allowed)
+            state = own.next(state, token)
+            if state == own.ended:
+                break
+            tokens.append(token)
+        text = model.tokenizer.decode(tokens)
+        assert oracle.is_text(text), text

@@ -42,8 +42,7 @@ class SegmentedControls(ControlledStates):
         if controls.new_words is not None and controls.new_words.n_words > states.n_words:
             self._all = SegmentedStates(states.text, controls.new_words.n_words)
         self._needs = _needs_of(states)
-        num_nodes, edge_tokens = states.text.trie.num_nodes, states.text.edge_tokens
-        self._words_to_end = counting.measure_words(states.table, num_nodes, edge_tokens)
+        self._words_to_end = states.words_to_end
         ends = self._words_to_end[self._words_to_end < kernels.FAR]
         # More words than a token ends, and an open one needs.
         self._room = states.text.tokens.max_chars + int(ends.max(initial=0))
