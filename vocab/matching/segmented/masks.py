@@ -41,7 +41,6 @@ from vocab.matching.segmented.kernels import (
     context_of,
     ends_within,
     is_latin,
-    mark_of,
     node_of,
     place_in_word,
     step,
@@ -156,9 +155,6 @@ def collect_in_word(
     found = scratch[_LAST]
     for edge in range(starts[node], starts[node + 1]):
         char, is_alive = labels[edge], to_end[children[edge]] != FAR
-        if mark_of(table, char) >= 0:
-            # A mark is no part of a word, though an entry has it.
-            continue
         _count_parts(table, char, is_alive, counts)
         if edge_nodes[edge] > 0:
             found[0], num_found = place_in_word(context, children[edge]), 1 if is_alive else 0
@@ -184,8 +180,6 @@ def count_parts(table: AddressTable, counts: Int32Array) -> None:
     starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
     to_end = uint8_at(table[TO_END])
     for edge in range(starts[0], starts[1]):
-        if mark_of(table, labels[edge]) >= 0:
-            continue
         _count_parts(table, labels[edge], to_end[children[edge]] != FAR, counts)
 
 

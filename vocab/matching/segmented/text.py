@@ -46,8 +46,7 @@ class SegmentedText:
         self.gaps = _in_json(gaps) if in_json else gaps
         states = self.gaps.states
         marks = sorted({ord(char) for state in states for char in state.transitions})
-        # A mark is no part of a word, though an entry has it.
-        self.trie = DictionaryTrie.of(words, overlay).without(marks)
+        self.trie = DictionaryTrie.of(words, overlay, marks)
         places = {mark: place for place, mark in enumerate(marks)}
         self.marks = np.asarray(marks, dtype=np.int32)
         self.gap_targets = np.full(len(states) * len(marks), -1, dtype=np.int32)
@@ -109,7 +108,6 @@ class SegmentedText:
         for index, array in arrays.items():
             self.table[index] = address_of(array)
         self.edge_tokens = self._tokens_of(trie.labels)
-        self.edge_tokens[np.isin(trie.labels, self.marks)] = NEVER_ENDS
         self.with_marks = tokens.tokens_with(marks)
         self.mark_tokens = self._tokens_of(self.marks)
 
