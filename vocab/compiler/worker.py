@@ -59,7 +59,7 @@ from vocab.compiler.jobs import (
 from vocab.compiler.warm_up import warm_up, warm_up_segmented
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, unspaced_language
+from vocab.lists.wordlists import WordList, inline_word_list, load_word_list
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, frame_for
@@ -145,7 +145,7 @@ class ListCompiler:
     def _compile(self, word_list: WordList, *, is_whole: bool) -> Compiled:
         """Load a list's artefact from the store, or build and store it."""
         has_capitals, num_ranks = word_list.has_capitals, word_list.num_ranks
-        reference = reference_words(word_list.language) if unspaced_language(word_list.lang) else None
+        reference = reference_words(word_list.language) if word_list.is_unspaced else None
         if not is_whole and reference is None:
             word_list = word_list.up_to(FIRST_WORDS)
         if reference is None:

@@ -104,6 +104,11 @@ class WordList:
         """Return the first subtag of ``lang``, which decides the rules of spelling: "en" of "en_basic"."""
         return language_of(self.lang)
 
+    @property
+    def is_unspaced(self) -> bool:
+        """Return whether it is of a language written without spaces, whose words are written as listed."""
+        return unspaced_language(self.lang) is not None
+
     @cached_property
     def digest(self) -> str:
         """Return the sha256 of name, words and ranks, not of the source: 64 hex digits."""

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from vocab import marks
 from vocab.errors import ListTooLargeError
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
-from vocab.lists.wordlists import WordList, unspaced_language
+from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
-from vocab.text.forms import ELISION_LANGUAGES, FormRanks, follows_elision, has_one_form, is_elision
+from vocab.text.forms import ELISION_LANGUAGES, FormRanks, follows_elision, is_elision
 from vocab.text.nearest import NearestWords, Note
 from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Reason, TextReport, new_key
 from vocab.text.segmented.segmenter import Dictionary, Segment, Segmenter, dictionary_of
@@ -100,7 +100,7 @@ class TextChecker:
         self._known: dict[tuple[str, bool], _Found] = {}
         self._starts: dict[str, bool] = {}
         self._cut: Callable[[str], list[Segment]] | None = None
-        if unspaced_language(word_list.lang) is not None:
+        if word_list.is_unspaced:
             dictionary = dictionary_of(word_list, changes, reference).with_words(new.words)
             segmenter = Segmenter(dictionary, self._rank_of_allowed, has_numbers=options.numbers)
             self._cut = segmenter.longest if options.segmentation == "longest" else segmenter.any
@@ -279,7 +279,7 @@ class ListForms:
 
     def __init__(self, word_list: WordList, options: ListOptions) -> None:
         self.ranks = FormRanks(word_list, options)
-        self.phrases: Phrases = {} if has_one_form(word_list) else _phrases(word_list.words)
+        self.phrases: Phrases = {} if word_list.is_unspaced else _phrases(word_list.words)
 
 
 def _keep(known: dict[Key, Value], key: Key, value: Value) -> None:

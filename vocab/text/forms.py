@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES
-from vocab.lists.wordlists import WordList, unspaced_language
+from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
 
@@ -103,7 +103,7 @@ def resolve_case(word_list: WordList, options: ListOptions) -> Literal["sentence
 
     It is ``listed`` for a language without spaces, whatever the options say.
     """
-    if has_one_form(word_list):
+    if word_list.is_unspaced:
         return "listed"
     return case_of(options, has_capitals=options.case == "auto" and word_list.has_capitals)
 
@@ -126,7 +126,7 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
     anywhere: dict[str, int] = {}
     at_start: dict[str, int] = {}
     capitalised = at_start if case == "sentence" else anywhere
-    has_possessive, is_as_listed = with_possessives and has_possessives(word_list), has_one_form(word_list)
+    has_possessive, is_as_listed = with_possessives and has_possessives(word_list), word_list.is_unspaced
     for rank, word in word_list.ranked():
         # The order of the words is the order of the ranks, so the first rank of a text is its best.
         for text in (word,) if is_as_listed else spellings(word, has_possessive):
@@ -139,11 +139,6 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
     if word_list.language in ELISION_LANGUAGES:
         return [form._replace(elision=is_elision(form.text, word_list.language)) for form in forms]
     return forms
-
-
-def has_one_form(word_list: WordList) -> bool:
-    """Return whether words are written as listed, and in no other way: those of a language without spaces."""
-    return unspaced_language(word_list.lang) is not None
 
 
 def has_possessives(word_list: WordList) -> bool:
@@ -212,7 +207,7 @@ class FormRanks:
         self._small_letters: dict[str, set[str]] = {}
         capitals = Capitals(word_list.language)
         listed = word_list if n_words is None else word_list.up_to(n_words)
-        is_as_listed = has_one_form(word_list)
+        is_as_listed = word_list.is_unspaced
         for rank, word in listed.ranked():
             for text in (word,) if is_as_listed else spellings(word, has_possessive=False):
                 self._spelled.add(text, rank)

@@ -29,7 +29,7 @@ from vocab.marks import LanguageMarks, Marks, marks_of, marks_of_language
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 from vocab.text.ebnf import alternatives, ebnf_string, ebnf_to_lark, one_of
-from vocab.text.forms import Form, follows_elision, has_one_form, resolve_case, surface_forms
+from vocab.text.forms import Form, follows_elision, resolve_case, surface_forms
 from vocab.text.gaps.automaton import build_gap_automaton
 from vocab.text.segmented.grammar import segmented_grammar
 
@@ -177,7 +177,7 @@ def write_grammar(
             message says what to change.
     """
     changes.check(word_list.language)
-    if dialect == "lark" and has_one_form(word_list):
+    if dialect == "lark" and word_list.is_unspaced:
         raise OptionsError(
             "Texts without spaces between words cannot be written for Lark, whose terminals are not recursive: take "
             "the dialect 'ebnf'."
@@ -195,7 +195,7 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
         EmptyWordListError: No text is possible, because each of these words is an elision or left out.
         OptionsError: The texts are those of a dictionary's longest match, which a grammar cannot say.
     """
-    if has_one_form(word_list) and options.segmentation == "longest":
+    if word_list.is_unspaced and options.segmentation == "longest":
         raise OptionsError(
             "A grammar cannot say that each word is the longest one of a dictionary: ask for texts that can be cut "
             "into listed words in any way, with the segmentation 'any'."
@@ -208,7 +208,7 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
             )
         # A number follows no elision.
         forms = []
-    if has_one_form(word_list):
+    if word_list.is_unspaced:
         return segmented_grammar(build_gap_automaton(options, word_list.language), [form.text for form in forms])
     if options.punctuation == "standard":
         unit_rules = _unit_rules(forms, options.numbers, "", word_list.language)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self
 
 from vocab import marks
 from vocab.errors import PrefillError
-from vocab.lists.wordlists import WordList, unspaced_language
+from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.forms import FormRanks, follows_elision, is_elision
@@ -87,7 +87,7 @@ class TextReader:
         reference: Dictionary | None = None,
     ) -> None:
         self._words: Words
-        if unspaced_language(word_list.lang) is None:
+        if not word_list.is_unspaced:
             self._words = Words(word_list, options, n_words, form_ranks, changes)
         else:
             self._words = SegmentedWords(word_list, options, n_words, form_ranks, changes, reference)

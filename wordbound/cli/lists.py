@@ -104,7 +104,7 @@ class LocalListOptions:
         Raises:
             typer.BadParameter: ``--segmentation`` is given for a language with spaces.
         """
-        if self.segmentation is not None and unspaced_language(word_list.lang) is None:
+        if self.segmentation is not None and not word_list.is_unspaced:
             raise typer.BadParameter("--segmentation is for languages without spaces: zh, zh-Hant, ja, th")
         return self.segmentation or "longest"
 

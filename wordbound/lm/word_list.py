@@ -108,7 +108,7 @@ class WordList:
         changes = ListChanges(added, clean_words(exclude_words, "exclude_words"))
         changes.check(word_list.language)
         self._states: PlainStates
-        if unspaced_language(word_list.lang) is None:
+        if not word_list.is_unspaced:
             self._states = ListStates.of(word_list.up_to(self.n_words), options, speller, self.n_words, changes)
         else:
             # By all its words texts are cut.

@@ -18,7 +18,6 @@ from deployments.errors import EngineError
 from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
 from vocab.errors import ArtefactError, OptionsError, StructureError
-from vocab.lists.wordlists import unspaced_language
 from vocab.matching.controls import Controls
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import MARK, GrammarReference
@@ -27,7 +26,7 @@ from vocab.matching.structure.schema import PreparedSchema, StringKind
 from vocab.options import Case, ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checker import TextChecker
-from vocab.text.forms import FormRanks, case_of, has_one_form
+from vocab.text.forms import FormRanks, case_of
 from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
 from vocab.text.segmented.segmenter import ListSegments
@@ -125,7 +124,7 @@ class NodeList:
         """
         options, n_words = self.listed.resolve_case(self._vocabulary.options), self._vocabulary.n_words
         word_list = self.listed.word_list
-        known = word_list if has_one_form(word_list) else word_list.up_to(n_words)
+        known = word_list if word_list.is_unspaced else word_list.up_to(n_words)
         return TextChecker(known, options, n_words, self.changes)
 
     @cached_property
@@ -135,7 +134,7 @@ class NodeList:
         Made with the first request for a word tool, in some milliseconds for each 1,000 words.
         """
         word_list, vocabulary = self.listed.word_list, self._vocabulary
-        if unspaced_language(word_list.lang) is None:
+        if not word_list.is_unspaced:
             return None
         return ListSegments(word_list, vocabulary.n_words, vocabulary.options.segmentation, self.changes)
 
@@ -276,7 +275,7 @@ class NodeLists:
         """Estimate the bytes of all cached lists; words and dictionaries that several share count once."""
         made: list[NodeList] = self._lists.results()
         shared = {id(one.listed): one.listed.num_bytes for one in made}
-        dictionaries = {one.language for one in made if has_one_form(one.listed.word_list)}
+        dictionaries = {one.language for one in made if one.listed.word_list.is_unspaced}
         return sum(one.num_bytes for one in made) + sum(shared.values()) + DICTIONARY_BYTES * len(dictionaries)
 
     def _drop(self) -> None:

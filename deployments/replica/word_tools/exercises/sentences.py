@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
-from vocab.lists.wordlists import WordList, unspaced_language
+from vocab.lists.wordlists import WordList
 from vocab.text.changes import ranks_left_out
 from vocab.text.checker import TextChecker
 from vocab.text.report import CheckedWord, TextReport
@@ -73,7 +73,7 @@ class ListedText:
     def __init__(self, text: str, checker: TextChecker, word_list: WordList, left_out: Set[int] = frozenset()) -> None:
         self._checker = checker
         self._lemmas = KnownLemmas.of_language(word_list.language)
-        self._is_unspaced = unspaced_language(word_list.lang) is not None
+        self._is_unspaced = word_list.is_unspaced
         self._min_chars = _MIN_CHARS_UNSPACED if self._is_unspaced else _MIN_CHARS
         # In German every noun has a capital; elsewhere a capital is a name's.
         self._has_noun_capitals = word_list.language == "de"
