@@ -135,12 +135,14 @@ class CompileProcess:
             CompileError: It died, took too much memory, or answered nonsense.
         """
         deadline = time.monotonic() + deadline_s
-        self._max_cpu_s = cpu_seconds(self.pid) + max_cpu_s
+        # What it makes ready before it begins is no part of the job.
+        self._max_cpu_s = math.inf
         has_begun = False
         try:
             self._send(write_job(job), deadline, deadline_s)
             _field(self._read_line(deadline, deadline_s), "started")
             has_begun = True
+            self._max_cpu_s = cpu_seconds(self.pid) + max_cpu_s
             return read_reply(self._read_line(deadline, deadline_s))
         except (CompileError, ListTooLargeError, OSError, ValueError) as error:
             was_alive = self.is_alive()

@@ -59,7 +59,7 @@ from vocab.compiler.jobs import (
 from vocab.compiler.warm_up import warm_up, warm_up_segmented
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import WordList, inline_word_list, load_word_list
+from vocab.lists.wordlists import NO_LANGUAGE, WordList, inline_word_list, load_word_list, unspaced_language
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, frame_for
@@ -107,6 +107,18 @@ class ListCompiler:
             logger.exception("a job failed")
             return Reply(error=CompileError("the list could not be compiled; the service's log says why"))
         return reply.with_seconds(time.monotonic() - start)
+
+    def prepare_for(self, job: Job) -> None:
+        """Load or compile the machine code that a job needs beyond that of all jobs: of texts without spaces."""
+        is_unspaced = False
+        if isinstance(job, CompileList):
+            is_unspaced = unspaced_language(job.lang or NO_LANGUAGE) is not None
+        else:
+            # A list that is gone is the job's own error.
+            with suppress(ArtefactError):
+                is_unspaced = self._words(job.digest).is_unspaced
+        if is_unspaced:
+            warm_up_segmented()
 
     def _run(self, job: Job) -> Reply:
         """Run a job by its kind: compile a list, change one, or measure its shortest text."""
@@ -158,7 +170,6 @@ class ListCompiler:
             if reference is None:
                 words = build_words(word_list, self._speller, has_capitals=has_capitals)
             else:
-                warm_up_segmented()
                 words = build_segmented(word_list, self._speller, reference)
             self._store.save(words)
         listed = words.listed
@@ -284,6 +295,7 @@ def serve(jobs: Iterable[Job], compiler: ListCompiler, store: ArtefactStore, sen
     """Run jobs in order and reply to each; share new artefacts and free memory after each reply."""
     kept_bytes = resident_bytes()
     for job in jobs:
+        compiler.prepare_for(job)
         send(b'{"started":true}\n')
         reply = compiler.run(job)
         send(write_reply(replace(reply, resident_bytes=resident_bytes())))

@@ -1,5 +1,6 @@
 """The parts of the compile process that can be run in this one; the process itself is tested with its parent."""
 
+import json
 import os
 from pathlib import Path
 
@@ -8,9 +9,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.vocab.toys import toy_speller, toy_tokenizer
 from vocab.artefacts.store import ArtefactStore, SharedStore
+from vocab.automaton.tokenizer import byte_speller
 from vocab.compiler import worker
 from vocab.compiler.child_process import resident_bytes
-from vocab.compiler.jobs import CompileList, Job, Reply, read_reply
+from vocab.compiler.jobs import ChangeList, CompileList, Job, Reply, read_reply
 from vocab.compiler.worker import ListCompiler, prepare, serve
 
 
@@ -53,6 +55,24 @@ def test_what_large_jobs_leave_is_given_back(
     store = ArtefactStore(tmp_path, 10**8)
     serve(jobs, Growing(toy_speller(toy_tokenizer(["the"])), store), store, lambda _: None)
     assert given_back == times
+
+
+def test_machine_code_is_made_before_a_job_is_said_to_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its processor time is counted from then on, and compiling takes more than a request's own list may.
+    told: list[str] = []
+    monkeypatch.setattr(worker, "warm_up_segmented", lambda: told.append("machine code"))
+    speller, store = byte_speller(), ArtefactStore(tmp_path, 10**8)
+    compiler = ListCompiler(speller, store)
+    compiled = compiler.run(CompileList("zh", ("一", "二"))).compiled
+    assert compiled is not None
+    jobs: list[Job] = [
+        CompileList(None, ("a",)),
+        CompileList("zh", ("一",)),
+        ChangeList(compiled.digest, extra_words=("三",)),
+    ]
+    serve([*jobs, ChangeList("0" * 64)], compiler, store, lambda line: told.append(next(iter(json.loads(line)))))
+    starts = [index for index, one in enumerate(told) if one == "started"]
+    assert [told[index - 1] == "machine code" for index in starts] == [False, True, True, False]
 
 
 def test_memory_can_be_given_back_anywhere() -> None:
