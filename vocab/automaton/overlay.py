@@ -15,14 +15,14 @@ from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.kernels import kernel, position_of
 from vocab.arrays.numbers import Numbers
 from vocab.automaton.compiled_list import FORMAT_VERSION, NEVER, WORD, CompiledList, Root, TrieArrays
-from vocab.automaton.frame import NUM_MODES, SENTENCE
+from vocab.automaton.frame import CAPITAL, NUM_MODES, SENTENCE
 from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import MAX_OWN_WORK, SpelledForm, forms_of, tokenize_forms
 from vocab.lists.wordlists import WordList
-from vocab.text.changes import ListChanges
+from vocab.text.changes import ListChanges, entries_spelled_like
 
 _NEVER: Final = int(NEVER)
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Part of every digest of changes; incremented when their arrays change."""
 
 
@@ -56,8 +56,12 @@ def build_overlay(words: CompiledList, changes: ListChanges, speller: Speller) -
     """Build the overlay of changes to a trie; ``exclude_words`` are entries as its list has them."""
     paths = _OverlayBuilder(words)
     modes = list(range(NUM_MODES))
+    # Words that share a rank are left out together, and one of them may be written like a word that stays.
+    stays = _forms_that_stay(words.listed.word_list, changes.exclude_words)
     for row in _spell(words.listed.lang, changes.exclude_words, speller)[0]:
-        paths.put(row, _NEVER, modes)
+        listed_rank, capital_rank = stays.get(row.text, (_NEVER, _NEVER))
+        for mode in modes:
+            paths.put(row, capital_rank if mode & CAPITAL else listed_rank, [mode])
     added, lost = _spell(words.listed.lang, changes.extra_words, speller)
     kept = tuple(word for word in changes.extra_words if word not in lost)
     ranks = {word: -rank for rank, word in enumerate(kept, start=1)}
@@ -71,6 +75,17 @@ def build_overlay(words: CompiledList, changes: ListChanges, speller: Speller) -
         ListChanges(kept, changes.exclude_words),
         tuple(word for word in changes.extra_words if word in lost),
     )
+
+
+def _forms_that_stay(word_list: WordList, left_out: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """Return the listed and the capital rank, by text, of forms that the entries left out and others have."""
+    if word_list.ranks is None or not left_out:
+        return {}
+    excluded = frozenset(left_out)
+    stay = [(rank, word) for rank, word in entries_spelled_like(word_list, left_out) if word not in excluded]
+    ranks, words = tuple(rank for rank, _ in stay), tuple(word for _, word in stay)
+    forms = forms_of(WordList(word_list.lang, words, "inline", ranks))
+    return {form.text: (form.listed_rank, form.capital_rank) for form in forms}
 
 
 def _spell(lang: str, entries: tuple[str, ...], speller: Speller) -> tuple[list[SpelledForm], set[str]]:

@@ -1,6 +1,7 @@
 """A request's own small changes to a list, words added and words left out, which need no compile of the list."""
 
 from bisect import bisect_left
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import compress
 from typing import Final
@@ -72,17 +73,20 @@ def ranks_left_out(word_list: WordList, exclude_words: tuple[str, ...]) -> froze
     if not exclude_words:
         return frozenset()
     typewriter, _ = APOSTROPHES
-    language = word_list.language
     meant = set(exclude_words)
-    if language in POSSESSIVE_LANGUAGES:
+    if word_list.language in POSSESSIVE_LANGUAGES:
         meant |= {f"{word}{typewriter}{POSSESSIVE_LETTER}" for word in exclude_words}
-    left_out = {fold(word, language) for word in meant}
-    likely = {_roughly_folded(word) for word in meant}
+    return frozenset(rank for rank, _ in entries_spelled_like(word_list, meant))
+
+
+def entries_spelled_like(word_list: WordList, words: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Yield rank and word of the entries with the same ``fold`` key as one of ``words``, in rank order."""
+    language = word_list.language
+    keys = {fold(word, language) for word in words}
+    likely = {_roughly_folded(word) for word in words}
     # The whole list in one go, and word by word only what may be meant: 7 ms, not 120, for 50,000 words.
     are_likely = map(likely.__contains__, _roughly_folded("\n".join(word_list.words)).split("\n"))
-    return frozenset(
-        rank for rank, word in compress(word_list.ranked(), are_likely) if fold(word, language) in left_out
-    )
+    return ((rank, word) for rank, word in compress(word_list.ranked(), are_likely) if fold(word, language) in keys)
 
 
 def _roughly_folded(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 
 from tests.random_lists import RandomList, random_lists
 from tests.recogniser import Recogniser
@@ -15,7 +15,18 @@ from vocab.text.changes import ListChanges
 
 NEIGHBOURS = 60
 
+SHARED_RANK = RandomList(
+    lang="en",
+    choice={"case": "auto", "layout": "prose", "numbers": False, "punctuation": "standard", "end": "word"},
+    share=0.3,
+    num_beyond=0,
+    seed=1,
+    entries=("aA", "B", "A", "a"),
+)
+"""With "B" goes "A", of its rank; "a" stays, and is "A" where a sentence starts."""
 
+
+@example(SHARED_RANK)
 @given(random_lists())
 @settings(random_list_test, suppress_health_check=list(HealthCheck))
 def test_what_is_added_can_be_written_and_what_is_left_out_cannot(source: RandomList) -> None:
