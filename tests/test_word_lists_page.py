@@ -94,10 +94,12 @@ def test_the_page_describes_every_member_with_its_default() -> None:
 
 
 def test_the_request_on_the_page_is_accepted() -> None:
-    [request] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    body = json.loads(request)
-    spec = validate(VocabularyFields, {"vocab": body["vocab"]}, Limits()).vocabulary()
-    assert spec is not None
+    request, kanji = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+    spec, of_kanji = (
+        validate(VocabularyFields, {"vocab": body["vocab"]}, Limits()).vocabulary() for body in (request, kanji)
+    )
+    assert spec is not None and of_kanji is not None
+    assert (of_kanji.lang, of_kanji.n_words, of_kanji.segmentation) == ("ja", 3, "any")
     assert (spec.lang, spec.n_words, spec.end) == ("en", 1000, "word")
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ _UNSPACED_WORD_COLUMNS: Final = {
     "zh-Hant": ("traditional", "hanzi", "word", "chinese"),
     "ja": ("expression", "word", "kanji", "vocabulary"),
 }
+_READING_COLUMNS: Final = ("reading", "kana", "hiragana", "furigana")
 _TAG_COLUMNS: Final = ("level", "hsk", "hsk level", "hsk_level", "jlpt", "jlpt level", "jlpt_level", "tags")
 
 _NGSL_BAND: Final = 1_000
@@ -66,7 +67,8 @@ def level_rows(
 ) -> list[LevelRow]:
     """Return the words of a published table with their levels, the lowest level first.
 
-    A word with several levels has the lowest, and of a cell such as "a.m./am" each part counts.
+    A word with several levels has the lowest, and of a cell such as "a.m./am" each part counts. The reading of a
+    Japanese word is a form of it.
 
     Args:
         table: Its first row names the columns.
@@ -85,6 +87,8 @@ def level_rows(
     level_at = None
     if family.levels and not (family.name == "ngsl" and level_column is None):
         level_at = _column(table[0], level_column, _TAG_COLUMNS if family.name in _LEVEL_CELLS else _LEVEL_COLUMNS)
+    reading_at = next((place for place, name in enumerate(_names(table[0])) if name in _READING_COLUMNS), None)
+    readings: dict[str, list[str]] = {}
     best: dict[str, int] = {}
     for number, row in enumerate(table[1:]):
         place = 0
@@ -95,18 +99,19 @@ def level_rows(
             place = min(levels_of_row)
         elif family.levels:
             place = min(number // _NGSL_BAND, len(family.levels) - 1)
-        for part in _words_of(_cell(row, word_at), language):
-            try:
-                word = clean_entry(part)
-            except InvalidWordListError as error:
-                raise InvalidWordListError(f"row {number + 2}: {error}") from None
-            if word:
-                best[word] = min(best.get(word, place), place)
+        try:
+            words = [word for part in _words_of(_cell(row, word_at), language) if (word := clean_entry(part))]
+            if language == "ja" and reading_at is not None and words:
+                readings.setdefault(words[0], []).extend(map(clean_entry, _words_of(_cell(row, reading_at), language)))
+        except InvalidWordListError as error:
+            raise InvalidWordListError(f"row {number + 2}: {error}") from None
+        for word in words:
+            best[word] = min(best.get(word, place), place)
     if not best:
         raise DocumentError(f"no word with a level of {family.name}: {', '.join(family.levels)}")
     levels = family.levels or ("",)
     return [
-        LevelRow(word, levels[place], tuple(form for form in forms.get(word, ()) if form != word))
+        LevelRow(word, levels[place], _distinct((*forms.get(word, ()), *readings.get(word, ())), word))
         for word, place in sorted(best.items(), key=lambda pair: pair[1])
     ]
 
@@ -120,10 +125,22 @@ def with_japanese_forms(rows: Sequence[LevelRow], listed: Container[str]) -> lis
         rows: The lowest level first.
         listed: The words of the reference dictionary.
     """
-    inflected = [row._replace(forms=tuple(dict.fromkeys((*row.forms, *forms_of(row.word, listed))))) for row in rows]
+    inflected = [
+        row._replace(
+            forms=_distinct(
+                (*row.forms, *(form for word in (row.word, *row.forms) for form in forms_of(word, listed))), row.word
+            )
+        )
+        for row in rows
+    ]
     named = {row.word for row in rows}
     grammar = [LevelRow(word, rows[0].level) for word in GRAMMAR if word in listed and word not in named]
     return [*grammar, *inflected]
+
+
+def _distinct(forms: Iterable[str], word: str) -> tuple[str, ...]:
+    """Return the forms of a word, each once, without the word itself."""
+    return tuple(form for form in dict.fromkeys(forms) if form and form != word)
 
 
 def word_families(table: Sequence[Row]) -> dict[str, list[str]]:
@@ -170,12 +187,17 @@ def _words_of(cell: str, language: str) -> Iterator[str]:
 
 def _column(names: Row, asked: str | None, usual: Sequence[str]) -> int:
     """Return the index of the column asked for, or else of a usual name; DocumentError without one."""
-    known = [name.strip().casefold() for name in names]
+    known = _names(names)
     for name in usual if asked is None else (asked.casefold(),):
         if name in known:
             return known.index(name)
     wanted = asked or " or ".join(usual)
     raise DocumentError(f"no column {wanted}; there are {', '.join(name.strip() for name in names)[:200]}")
+
+
+def _names(row: Row) -> list[str]:
+    """Return the names of a table's columns as they are compared."""
+    return [name.strip().casefold() for name in row]
 
 
 def _cell(row: Row, place: int) -> str:

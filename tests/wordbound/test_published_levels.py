@@ -142,8 +142,16 @@ def test_jlpt_tables_name_the_easiest_level_first(tmp_path: Path) -> None:
         ("会う", "N5"), ("いい", "N5"), ("よい", "N5"), ("さん", "N5"), ("学校", "N4"), ("行く", "N3"), ("水", "N2"),
         ("お水", "N2"),
     ]  # fmt: skip
+    assert {row.word: row.forms for row in found if row.forms} == {
+        "会う": ("あう",), "学校": ("がっこう",), "行く": ("いく",), "水": ("みず",),
+    }  # fmt: skip
 
 
 def test_japanese_words_get_their_forms_and_the_grammars_words() -> None:
-    rows = with_japanese_forms([LevelRow("会う", "N5"), LevelRow("た", "N4")], {"会う", "会わ", "会っ", "を", "た"})
-    assert rows == [LevelRow("を", "N5"), LevelRow("会う", "N5", ("会わ", "会っ")), LevelRow("た", "N4")]
+    listed = {"会う", "会わ", "会っ", "あう", "あわ", "あっ", "を", "た"}
+    rows = with_japanese_forms([LevelRow("会う", "N5", ("あう",)), LevelRow("た", "N4")], listed)
+    assert rows == [
+        LevelRow("を", "N5"),
+        LevelRow("会う", "N5", ("あう", "会わ", "会っ", "あわ", "あっ")),
+        LevelRow("た", "N4"),
+    ]
