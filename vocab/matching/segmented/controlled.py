@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import address_of
 from vocab.matching.controlled import NO_WORDS, REST_WORDS, ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, Progress
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
@@ -95,49 +96,43 @@ class SegmentedControls(ControlledStates):
         self, out: Int32Array, progress: Progress, after: Progress, reading: int, budget: int, needs_more: bool
     ) -> None:
         """Write the mask of the list, less the tokens beyond the author's limits."""
-        controls, new = self._controls, self._controls.new_words
-        room = self._room
-        words_left = min(controls.max_sentence_words - progress.num_words, room)
+        controls, new, room = self._controls, self._controls.new_words, self._room
         sentences_left = min(controls.max_sentences - progress.num_sentences, room)
-        new_left = 0 if new is None else max(min(new.max_words - len(progress.introduced), room), 0)
         is_near = (
             controls.max_sentence_words - after.num_words <= room or sentences_left < room or self._all is not self._own
         )
         if not is_near:
             self._own.fill(out, (reading,), budget)
             return
-        since = 0 if new is None else progress.since_new
-        limits = (words_left, min(controls.max_sentence_words, room), sentences_left, since, 0, new_left, 0, needs_more)
-        key = (
-            reading,
-            budget if self._all.is_bound_by(budget) or self._own.is_bound_by(budget) else -1,
-            *limits,
-            *progress.introduced,
+        # Near the end of a budget no other new word begins, for there may be no room to end it within the limits.
+        is_short = self._all is not self._own and self._own.is_bound_by(budget)
+        numbers = (
+            min(controls.max_sentence_words - progress.num_words, room),
+            min(controls.max_sentence_words, room),
+            sentences_left,
+            0 if new is None else progress.since_new,
+            0 if new is None else new.spacing,
+            0 if new is None else max(min(new.max_words - len(progress.introduced), room), 0),
+            self._own.n_words,
+            needs_more,
         )
+        key = reading, budget if is_short or self._all.is_bound_by(budget) else -1, *numbers, *progress.introduced
         known = self._masks.get(key)
         if known is not None:
             out[:] = known
             return
-        values = np.asarray(limits, dtype=np.int64)
-        values[counting.SPACING] = 0 if new is None else new.spacing
-        values[counting.OLD_WORDS] = self._own.n_words
-        # Near the end of a budget no other new word begins, for there may be no room to end it within the limits.
-        needs, is_short = self._needs, self._all is not self._own and self._own.is_bound_by(budget)
+        needs = self._needs
         if is_short:
             needs = needs.copy()
             needs[0, ~self._own.gaps_within(budget)] = _FAR
+        introduced, on_ways = np.asarray(progress.introduced, dtype=np.int64), self._nodes_of(progress.introduced)
+        arrays = address_of(introduced), len(introduced), address_of(on_ways), len(on_ways)
+        table = np.asarray(
+            [*self._all.table, *numbers, *arrays, *map(address_of, (self._words_to_end, *needs))], dtype=np.int64
+        )
         for states in (self._own, self._all) if is_short else (self._all,):
             states.fill(out, (reading,), budget)
-            counting.limit(
-                self._all.table,
-                self._words_to_end,
-                needs,
-                out,
-                reading,
-                values,
-                np.asarray(progress.introduced, dtype=np.int64),
-                self._nodes_of(progress.introduced),
-            )
+            counting.limit(table, out, reading)
             if out.any():
                 break
         self._masks[key] = out.copy()

@@ -171,8 +171,12 @@ class SegmentedStates:
 
     def tokens_to_end(self, state: State) -> int | None:
         """Return how few tokens complete a text from a state; None where none do."""
-        readings = np.asarray(state, dtype=np.int64)
-        fewest = int(kernels.tokens_to_end(self.table, readings))
+        places, part = np.asarray([_place_of(reading) for reading in state], dtype=np.int64), _part_of(state[0])
+        fewest = (
+            kernels.part_distance(self.table, places, len(places), part, 0)
+            if part
+            else kernels.distance_after(self.table, places, len(places))
+        )
         return None if fewest >= NEVER_ENDS else fewest
 
     def gaps_within(self, budget: int) -> npt.NDArray[np.bool_]:
@@ -288,7 +292,7 @@ class SegmentedStates:
         to_end = np.where(ranks <= self.table[kernels.N_WORDS], 0, kernels.FAR).astype(np.uint8)
         to_end[0] = kernels.FAR
         self.table[kernels.TO_END] = address_of(to_end)
-        counting.measure_nodes(self.table, trie.num_nodes, self.text.edge_tokens)
+        counting.measure_nodes(self.table, to_end, self.text.edge_tokens)
         return to_end
 
     def _measure_gaps(self) -> Int32Array:
