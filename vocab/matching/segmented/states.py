@@ -129,12 +129,12 @@ class SegmentedStates:
         """Write the mask of a state; arguments as of ``ListStates.fill``."""
         if not self.is_bound_by(budget):
             budget = NO_BUDGET
-        mask = self._masks.get((state[0], budget)) or self._make(state[0], budget)
+        mask = self._made(state[0], budget)
         masks.fill_row(out, mask.row, mask.toggles, stops, mask.is_complete)
         if len(state) > 1:
             one = np.empty_like(out)
             for reading in state[1:]:
-                other = self._masks.get((reading, budget)) or self._make(reading, budget)
+                other = self._made(reading, budget)
                 masks.fill_row(one, other.row, other.toggles, stops if other.is_complete else NO_TOKENS, True)
                 out |= one
 
@@ -212,13 +212,14 @@ class SegmentedStates:
         return None if state < 0 else _reading_of(state, 0)
 
     def _is_complete(self, reading: int) -> bool:
-        if _part_of(reading):
-            return False
-        state = kernels.gap_state_of(self.table, _place_of(reading))
-        return state >= 0 and bool(self.text.is_complete[state])
+        gap = self.gap_after(reading)
+        return gap is not None and bool(self.text.is_complete[_place_of(gap)])
 
-    def _make(self, reading: int, budget: int) -> _Mask:
-        """Make the mask of a reading for a budget, and cache it."""
+    def _made(self, reading: int, budget: int) -> _Mask:
+        """Return the mask of a reading for a budget, made on first use."""
+        mask = self._masks.get((reading, budget))
+        if mask is not None:
+            return mask
         with self._lock:
             if self.num_mask_bytes > MAX_MASK_BYTES:
                 self._drop()
