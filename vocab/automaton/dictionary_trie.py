@@ -186,6 +186,23 @@ class DictionaryTrie:
         links = _link(order, parents, own_labels, ranks, *edges)
         return cls(*edges, parents, depths, own_labels, ranks, below, *links)
 
+    def child(self, node: int, char: int) -> int:
+        """Return the node that a character leads to; -1 for none."""
+        return _child((self.edge_start, self.labels, self.children), node, char)
+
+    def path_to(self, node: int) -> tuple[int, ...]:
+        """Return the nodes from the root to one, without the root."""
+        path = list[int]()
+        while node > 0:
+            path.append(node)
+            node = int(self.parents[node])
+        return tuple(reversed(path))
+
+    def paths_to(self, ranks: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return the paths to the words of some ranks."""
+        ends = np.flatnonzero(np.isin(self.ranks, ranks)) if ranks else ()
+        return [self.path_to(int(node)) for node in ends]
+
     @property
     def num_nodes(self) -> int:
         return len(self.ranks)
@@ -276,22 +293,20 @@ def depths_of(parents: Int32Array) -> Int32Array:
     return depths
 
 
-def _find(edges: _Edges, word: str) -> int:
-    """Return the node of a word in a trie given by its edges; -1 for none."""
+def _child(edges: _Edges, node: int, char: int) -> int:
+    """Return the node that a character leads to in a trie given by its edges; -1 for none."""
     starts, labels, children = edges
-    node = 0
-    for char in word:
-        edge = int(np.searchsorted(labels[starts[node] : starts[node + 1]], ord(char))) + int(starts[node])
-        if edge == starts[node + 1] or labels[edge] != ord(char):
-            return -1
-        node = int(children[edge])
-    return node
+    edge = position_of(labels, starts[node], starts[node + 1], char)
+    return int(children[edge]) if edge >= 0 else -1
 
 
 def _exclude(ranks: Int32Array, edges: _Edges, words: Iterable[str]) -> None:
     """Make listed words unlisted: the dictionary has them still."""
     for word in words:
-        if (node := _find(edges, word)) >= 0 and ranks[node] != NEVER:
+        node = 0
+        for char in word:
+            node = _child(edges, node, ord(char)) if node >= 0 else -1
+        if node >= 0 and ranks[node] != NEVER:
             ranks[node] = UNLISTED
 
 
@@ -305,11 +320,7 @@ def _add(
     for number, word in enumerate(words, start=1):
         node = 0
         for char in word:
-            found = -1
-            if node < num_nodes:
-                first, last = int(edges[0][node]), int(edges[0][node + 1])
-                edge = position_of(edges[1], first, last, ord(char))
-                found = int(edges[2][edge]) if edge >= 0 else -1
+            found = _child(edges, node, ord(char)) if node < num_nodes else -1
             node = found if found >= 0 else new.setdefault((node, char), num_nodes + len(new))
         changed.setdefault(node, -number)
     parents = np.append(parents, np.asarray([parent for parent, _ in new], dtype=np.int32))
