@@ -105,7 +105,7 @@ class SegmentedControls(ControlledStates):
         key = reading, budget if is_short or self._all.is_bound_by(budget) else -1, *numbers, *progress.introduced
         known = self._masks.get(key)
         if known is not None:
-            out[:] = known
+            out[: len(known)], out[len(known) :] = known, 0
             return
         needs = self._needs
         if is_short:
@@ -122,7 +122,7 @@ class SegmentedControls(ControlledStates):
             counting.limit(table, out, reading)
             if out.any():
                 break
-        self._masks[key] = out.copy()
+        self._masks[key] = out[: len(self._scratch)].copy()
         if len(self._masks) > MAX_MASKS:
             self._masks.popitem(last=False)
 
