@@ -61,7 +61,7 @@ class TokenTrie:
         ordered = sorted(spelled, key=spelled.__getitem__)
         sequences = np.fromiter((one for token in ordered for one in spelled[token]), dtype=np.int32)
         lengths = np.fromiter((len(spelled[token]) for token in ordered), dtype=np.int32, count=len(ordered))
-        parents, symbols, nodes = trie_of(sequences, np.cumsum(lengths, dtype=np.int32))
+        parents, symbols, nodes = trie_of(sequences, lengths)
         depths, ends = depths_of(parents), np.arange(1, len(parents) + 1, dtype=np.int32)
         for node in range(len(parents) - 1, 0, -1):
             ends[parents[node]] = max(ends[parents[node]], ends[node])

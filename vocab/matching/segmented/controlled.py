@@ -279,15 +279,5 @@ def _needs_of(states: SegmentedStates) -> kernels.Int64Array:
     int64 (2, gap states).
     """
     text = states.text
-    complete, starts, opens = (one.astype(bool) for one in (text.is_complete, text.starts_sentence, text.opens_words))
-    targets = text.gap_targets.reshape(len(complete), -1)
-    after_word = text.after_word[text.contexts]
-    needs = np.stack([np.where(complete | starts, 0, _FAR), np.where(complete, 0, _FAR)]).astype(np.int64)
-    while True:
-        before = needs.copy()
-        for row, cost in ((0, np.ones(len(complete), dtype=np.int64)), (1, starts.astype(np.int64))):
-            by_marks = np.where(targets >= 0, needs[row][targets], _FAR).min(axis=1, initial=_FAR)
-            by_words = np.where(opens, needs[row][after_word] + cost, _FAR)
-            needs[row] = np.minimum(needs[row], np.minimum(by_marks, by_words))
-        if np.array_equal(before, needs):
-            return needs
+    words = text.costs_to(text.is_complete | text.starts_sentence, _FAR, 0, 1)
+    return np.stack([words, text.costs_to(text.is_complete, _FAR, 0, text.starts_sentence)])

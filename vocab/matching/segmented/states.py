@@ -299,18 +299,8 @@ class SegmentedStates:
     def _measure_gaps(self) -> Int32Array:
         """Return how few tokens complete a text from each gap state, int32; also find the longest distance."""
         text, word = self.text, int(self._to_end[0])
-        to_end: Int32Array = np.where(text.is_complete, 0, NEVER_ENDS).astype(np.int32)
-        targets = text.gap_targets.reshape(len(to_end), -1)
-        after_word = text.after_word[text.contexts]
-        while True:
-            before = to_end.copy()
-            steps = np.where(targets >= 0, to_end[targets] + text.mark_tokens, NEVER_ENDS)
-            to_end = np.minimum(to_end, steps.min(axis=1, initial=NEVER_ENDS)).astype(np.int32)
-            if word != kernels.FAR:
-                words = np.where(text.opens_words, to_end[after_word] + word, NEVER_ENDS)
-                to_end = np.minimum(to_end, words).astype(np.int32)
-            if np.array_equal(before, to_end):
-                break
+        word = NEVER_ENDS if word == kernels.FAR else word
+        to_end: Int32Array = text.costs_to(text.is_complete, NEVER_ENDS, text.mark_tokens, word).astype(np.int32)
         self.table[kernels.GAP_TO_END] = address_of(to_end)
         reached, nodes = to_end[to_end < NEVER_ENDS], self._to_end[self._to_end != kernels.FAR]
         # Of a character that is not whole, at most its other bytes come first.

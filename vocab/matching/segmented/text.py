@@ -15,6 +15,7 @@ from vocab.automaton.token_trie import UNSPELLED, TokenTrie
 from vocab.marks import LINE_BREAK
 from vocab.matching.mask_kernels import NEVER_ENDS
 from vocab.matching.segmented import kernels
+from vocab.matching.segmented.kernels import Int64Array
 from vocab.options import ListOptions
 from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton
 
@@ -76,6 +77,27 @@ class SegmentedText:
     @property
     def num_bytes(self) -> int:
         return self.trie.num_bytes + self.gap_targets.nbytes + self.edge_tokens.nbytes
+
+    def costs_to(
+        self, is_end: Uint8Array, far: int, mark_costs: Int32Array | int, word_costs: Int32Array | Uint8Array | int
+    ) -> Int64Array:
+        """Return what it costs at least to come from each gap state to the end of something, int64; ``far`` for never.
+
+        Args:
+            is_end: uint8 (states,), where that ends.
+            far: Greater than any cost.
+            mark_costs: Of each mark, or of any.
+            word_costs: Of the word after each state, or after any.
+        """
+        costs: Int64Array = np.where(is_end, 0, far).astype(np.int64)
+        targets, after_word = self.gap_targets.reshape(len(costs), -1), self.after_word[self.contexts]
+        while True:
+            before = costs
+            by_marks = np.where(targets >= 0, costs[targets] + mark_costs, far).min(axis=1, initial=far)
+            by_words = np.where(self.opens_words, costs[after_word] + word_costs, far)
+            costs = np.minimum(costs, np.minimum(by_marks, by_words))
+            if np.array_equal(before, costs):
+                return costs
 
     def _arrays(self) -> Sequence[Int32Array | Uint8Array]:
         """Return the arrays in the order of the table."""
