@@ -71,14 +71,15 @@ class GapAutomaton:
 
 def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
     """Build the gap automaton of options, its states always in the same order; ``options.case`` is ignored."""
+    shared = options.layout, options.numbers, options.end
     if (unspaced := unspaced_language(language)) is not None:
         own = marks_of_unspaced(options.punctuation, unspaced)
-        return _build(UnspacedRules(own, options.layout, options.numbers, options.end), False, False)
+        return _build(UnspacedRules(*shared, own), False, False)
     if options.punctuation == "standard":
-        paired = PairedMarks(marks_of_language(language), options.layout, options.numbers, options.end)
+        paired = PairedMarks(*shared, marks_of_language(language))
         return _build(paired, language in POSSESSIVE_LANGUAGES, language in ELISION_LANGUAGES)
     spelled = marks_of(options.punctuation, language)
-    return _build(UnpairedMarks(spelled, options.layout, options.numbers, options.end), True, True)
+    return _build(UnpairedMarks(*shared, spelled), True, True)
 
 
 @lru_cache(maxsize=64)

@@ -3,8 +3,10 @@
 A blank may be a space or the beginning of " - ", a dash may join or open, and "3." may go on as a number.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
 from vocab import marks
 from vocab.marks import LanguageMarks, Marks, UnspacedMarks
@@ -36,30 +38,36 @@ START: Final = Place("start", seen=SENTENCE)
 Step: TypeAlias = tuple[Iterable[str], Place]
 """Characters, ``OPENING`` or ``CLOSING``, and the place that each of them leads to."""
 
+BEFORE_UNIT: Final = frozenset({"start", "start_blank", "space", "break", "open", "inverted"})
+"""Where a word or a number may start."""
 
-class GapRules(Protocol):
+WORD_MAY_FOLLOW: Final = BEFORE_UNIT | {"elision"}
+
+
+@dataclass(frozen=True)
+class GapRules(ABC):
     """The rules of gaps for one kind of punctuation. Equal rules are equal, so that automata are built once."""
 
-    def __hash__(self) -> int: ...
+    layout: Layout
+    numbers: bool
+    end: End
 
     @property
     def pairs(self) -> tuple[str, ...]:
         """Return the marks that open and close, two characters each."""
+        return ()
 
+    @abstractmethod
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place: the characters that may follow, and the place after each."""
 
+    @abstractmethod
     def is_complete(self, place: Place) -> bool:
         """Return whether a text may stop at a place, if nothing is open."""
 
     def is_before_word(self, place: Place) -> bool:
         """Return whether a word may begin at a place."""
-
-
-BEFORE_UNIT: Final = frozenset({"start", "start_blank", "space", "break", "open", "inverted"})
-"""Where a word or a number may start."""
-
-WORD_MAY_FOLLOW: Final = BEFORE_UNIT | {"elision"}
+        return place.kind in WORD_MAY_FOLLOW
 
 
 def possessive_steps(place: Place) -> Iterator[Step]:
@@ -87,25 +95,16 @@ def number_steps(place: Place, *, may_begin: bool, percent: str = marks.PERCENT)
 _AFTER_FREE: Final = frozenset({"word", "possessable", "digits", "close"})
 
 
-class UnpairedMarks(NamedTuple):
+@dataclass(frozen=True)
+class UnpairedMarks(GapRules):
     """``punctuation`` ``full``, ``basic`` and ``none``: marks in short runs, unpaired."""
 
     marks: Marks
-    layout: Layout
-    numbers: bool
-    end: End
-
-    @property
-    def pairs(self) -> tuple[str, ...]:
-        return ()
 
     def is_complete(self, place: Place) -> bool:
         if self.end == "sentence":
             return place.kind == "close" and place.seen == END
         return place.kind in _AFTER_FREE
-
-    def is_before_word(self, place: Place) -> bool:
-        return place.kind in WORD_MAY_FOLLOW
 
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place, as ``GapRules.steps``."""
@@ -161,7 +160,8 @@ _STOP: Final = "."
 _EXCLAMATION: Final = "!"
 
 
-class PairedMarks(NamedTuple):
+@dataclass(frozen=True)
+class PairedMarks(GapRules):
     """``punctuation: standard``: few marks, and quotation marks and brackets in pairs.
 
     One character never stands for two marks, even one that opens and closes: it opens before a word, and closes after
@@ -169,9 +169,6 @@ class PairedMarks(NamedTuple):
     """
 
     marks: LanguageMarks
-    layout: Layout
-    numbers: bool
-    end: End
 
     @property
     def pairs(self) -> tuple[str, ...]:
@@ -179,9 +176,6 @@ class PairedMarks(NamedTuple):
 
     def is_complete(self, place: Place) -> bool:
         return place.kind in (_ENDED if self.end == "sentence" else _AFTER_UNIT)
-
-    def is_before_word(self, place: Place) -> bool:
-        return place.kind in WORD_MAY_FOLLOW
 
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place, as ``GapRules.steps``."""
@@ -261,13 +255,11 @@ _UNSPACED_ENDED: Final = frozenset({"exclamation", "dots", "ended", "closed_end"
 _UNSPACED_PAUSE: Final = frozenset({"pause"})
 
 
-class UnspacedRules(NamedTuple):
+@dataclass(frozen=True)
+class UnspacedRules(GapRules):
     """The rules of a language written without spaces: a word may begin after any word or mark, and at the start."""
 
     marks: UnspacedMarks
-    layout: Layout
-    numbers: bool
-    end: End
 
     @property
     def pairs(self) -> tuple[str, ...]:
