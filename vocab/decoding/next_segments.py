@@ -15,7 +15,7 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.compiled_list import NEVER
 from vocab.automaton.dictionary_trie import is_ascii_letter
-from vocab.automaton.token_trie import MAX_CHAR_BYTES
+from vocab.automaton.token_trie import bytes_of_part, split_chars
 from vocab.decoding.next_words import BestFirstSearch, NextWord, Row, Tokens
 from vocab.marks import BLANK
 from vocab.matching.segmented.kernels import N_WORDS
@@ -124,18 +124,12 @@ class NextSegmentSearch(BestFirstSearch[int]):
 
     def _continuations(self, part: int) -> tuple[tuple[int, tuple[int, ...], int], ...]:
         """Return the tokens that go on after some bytes of a character: each with characters, and bytes of the next."""
-        begun = part.to_bytes(MAX_CHAR_BYTES, "big").lstrip(b"\x00")
         data, starts = self._tokens.data, self._tokens.starts
         found = []
         for token in self._tokens.continuing.tolist():
-            spelled, rest = begun + data[starts[token] : starts[token + 1]].tobytes(), b""
-            try:
-                text = spelled.decode()
-            except UnicodeDecodeError as error:
-                if error.reason != "unexpected end of data":
-                    continue
-                text, rest = spelled[: error.start].decode(), spelled[error.start :]
-            found.append((token, tuple(map(ord, text)), int.from_bytes(rest, "big")))
+            split = split_chars(bytes_of_part(part) + data[starts[token] : starts[token + 1]].tobytes())
+            if split is not None:
+                found.append((token, *split))
         return tuple(found)
 
     def _share_of_others(self, node: int, shares: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.arrays.kernels import address_of
+from vocab.automaton.token_trie import bytes_of_part
 from vocab.matching.controlled import NO_WORDS, ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, Progress
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
@@ -179,7 +180,7 @@ class SegmentedControls(ControlledStates):
             return kernels.context_of(place) >= 0 and kernels.node_of(place) in word
         # Another character may begin with the same bytes.
         labels, found = self._own.text.trie.own_labels, np.empty(kernels.MAX_PLACES, dtype=np.int64)
-        read = part.to_bytes(3, "big").lstrip(b"\x00")
+        read = bytes_of_part(part)
         return any(
             chr(labels[node]).encode().startswith(read)
             and kernels.after_char(self._all.table, place, labels[node], found, 0)

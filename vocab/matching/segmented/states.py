@@ -17,7 +17,7 @@ import numpy.typing as npt
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import address_of
 from vocab.automaton.dictionary_trie import UNLISTED, ReferenceWords, build_segmented, build_segmented_overlay
-from vocab.automaton.token_trie import TokenTrie
+from vocab.automaton.token_trie import TokenTrie, bytes_of_part, split_chars
 from vocab.automaton.tokenizer import Speller
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
@@ -129,12 +129,12 @@ class SegmentedStates:
         """Write the mask of a state; arguments as of ``ListStates.fill``."""
         if not self.is_bound_by(budget):
             budget = NO_BUDGET
-        mask = self._made(state[0], budget)
+        mask = self._masks.get((state[0], budget)) or self._make(state[0], budget)
         masks.fill_row(out, mask.row, mask.toggles, stops, mask.is_complete)
         if len(state) > 1:
             one = np.empty_like(out)
             for reading in state[1:]:
-                other = self._made(reading, budget)
+                other = self._masks.get((reading, budget)) or self._make(reading, budget)
                 masks.fill_row(one, other.row, other.toggles, stops if other.is_complete else NO_TOKENS, True)
                 out |= one
 
@@ -201,7 +201,8 @@ class SegmentedStates:
             place, part = _place_of(reading), _part_of(reading)
             context, node = _context_of(place), _node_of(place)
             num_nodes = len(self.text.gaps.states) if context < 0 else self.text.trie.num_nodes
-            if reading < 0 or context >= len(self.text.gaps.contexts) or node >= num_nodes or not _is_part(part):
+            is_place = reading >= 0 and context < len(self.text.gaps.contexts) and node < num_nodes
+            if not is_place or split_chars(bytes_of_part(part)) != ((), part):
                 raise ValueError(f"there is no reading {reading} in this list")
         if len({_part_of(reading) for reading in state}) > 1 or len(state) > kernels.MAX_PLACES:
             raise ValueError("these readings are of no one text")
@@ -215,11 +216,8 @@ class SegmentedStates:
         gap = self.gap_after(reading)
         return gap is not None and bool(self.text.is_complete[_place_of(gap)])
 
-    def _made(self, reading: int, budget: int) -> _Mask:
-        """Return the mask of a reading for a budget, made on first use."""
-        mask = self._masks.get((reading, budget))
-        if mask is not None:
-            return mask
+    def _make(self, reading: int, budget: int) -> _Mask:
+        """Make the mask of a reading for a budget, and cache it."""
         with self._lock:
             if self.num_mask_bytes > MAX_MASK_BYTES:
                 self._drop()
@@ -306,17 +304,6 @@ class SegmentedStates:
         # Of a character that is not whole, at most its other bytes come first.
         self._longest_distance = int(reached.max(initial=0)) + int(nodes.max(initial=0)) + 4
         return to_end
-
-
-def _is_part(part: int) -> bool:
-    """Return whether some bytes begin a character that is not whole."""
-    if part == 0:
-        return True
-    try:
-        part.to_bytes(3, "big").lstrip(b"\x00").decode()
-    except UnicodeDecodeError as error:
-        return error.start == 0 and error.reason == "unexpected end of data"
-    return False
 
 
 PlainStates: TypeAlias = ListStates | SegmentedStates
