@@ -54,7 +54,7 @@ def check_readings(language: str) -> None:
 
 def reading_of(word: str, language: str) -> str | None:
     """Return the reading of a word by itself, as ``readings_of``, for a language that has readings here."""
-    return _japanese(word, [(0, len(word))])[0] if language == "ja" else _pinyin_of(language)(word)
+    return _japanese(word, [(0, len(word))])[0] if language == "ja" else _pinyin(word, language)
 
 
 def readings_of(text: str, spans: Sequence[tuple[int, int]], language: str) -> Readings:
@@ -66,8 +66,8 @@ def readings_of(text: str, spans: Sequence[tuple[int, int]], language: str) -> R
     check_readings(language)
     if language == "ja":
         return _japanese(text, spans)
-    read = cache(_pinyin_of(language))
-    return [read(text[start:end]) for start, end in spans]
+    read = cache(_pinyin)
+    return [read(text[start:end], language) for start, end in spans]
 
 
 def _is_han(char: str) -> bool:
@@ -78,10 +78,6 @@ def _has_han(word: str) -> bool:
     return any(map(_is_han, word))
 
 
-def _pinyin_of(language: str) -> Callable[[str], str | None]:
-    return _simplified_pinyin if language == "zh-Hant" else _pinyin
-
-
 _PARTICLES: Final = {"得": "de", "地": "de"}
 """A word alone is a particle nearly always, which pypinyin reads as the verb and the noun."""
 
@@ -89,8 +85,11 @@ _AFTER_APOSTROPHE: Final = frozenset("aāáǎàoōóǒòeēéěè")
 """A syllable that begins so is parted from the one before: Xī'ān."""
 
 
-def _pinyin(word: str) -> str | None:
+def _pinyin(word: str, language: str) -> str | None:
     """Return a word in pinyin, as one word; characters that are none of Chinese stay as they are."""
+    if language == "zh-Hant":
+        # pypinyin has most words in simplified characters only.
+        word = word.translate(_simplified())
     if not _has_han(word):
         return None
     if word in _PARTICLES:
@@ -102,11 +101,6 @@ def _pinyin(word: str) -> str | None:
         return None
     first, *others = syllables
     return first + "".join(f"'{one}" if one[:1] in _AFTER_APOSTROPHE else one for one in others)
-
-
-def _simplified_pinyin(word: str) -> str | None:
-    """Return a word of traditional characters in pinyin: pypinyin has most words in simplified ones only."""
-    return _pinyin(word.translate(_simplified()))
 
 
 @cache

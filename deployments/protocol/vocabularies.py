@@ -14,7 +14,7 @@ from deployments.protocol.validation import AtMost, validate
 from deployments.settings.limits import Limits
 from vocab.errors import InvalidWordListError, StructureError
 from vocab.lists.entries import clean_words
-from vocab.lists.wordlists import NO_LANGUAGE, unspaced_language
+from vocab.lists.wordlists import unspaced_language
 from vocab.matching.structure.schema import PreparedSchema, prepare
 from vocab.text.formats import Format
 from vocab.text.report import Reason
@@ -69,7 +69,7 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
             )
     spec = spec.model_copy(update={"numbers": members is None or members.numbers is not False})
     try:
-        new_words = clean_words(request.new_words or (), "new_words", unspaced_language(spec.lang or NO_LANGUAGE))
+        new_words = clean_words(request.new_words or (), "new_words", unspaced_language(spec.lang))
     except InvalidWordListError as error:
         message = str(error)
         raise BadRequestError(message, message.partition(":")[0]) from None

@@ -13,7 +13,7 @@ from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.vocabulary import VocabularyFields
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, ModelName, member_names, validate
 from deployments.settings.limits import Limits
-from vocab.lists.wordlists import NO_LANGUAGE, unspaced_language
+from vocab.lists.wordlists import unspaced_language
 from vocab.marks import APOSTROPHES
 from vocab.text.units import word_pattern
 
@@ -154,7 +154,7 @@ def read_swap(body: Any, *, limits: Limits, model_id: str, adapters: AdapterName
     if start >= end:
         raise BadRequestError("'start' must be less than 'end': together they are one word of 'text'.", "start")
     # Of a text without spaces only the dictionary knows the words: a replica checks them.
-    has_spaces = unspaced_language(request.vocabulary.lang or NO_LANGUAGE) is None
+    has_spaces = unspaced_language(request.vocabulary.lang) is None
     if has_spaces and not _is_word(text, start, end):
         raise BadRequestError(
             f"'start' and 'end' must be those of one word of 'text'; {_nearest(text, start)}.", "start"

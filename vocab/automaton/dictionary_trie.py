@@ -24,7 +24,7 @@ from vocab.arrays.kernels import kernel, position_of
 from vocab.automaton.compiled_list import NEVER, CompiledList, Root
 from vocab.automaton.overlay import Overlay, overlay_digest
 from vocab.automaton.tokenizer import Speller
-from vocab.automaton.trie_builder import MAX_NODES, MAX_OWN_NODES, words_digest
+from vocab.automaton.trie_builder import MAX_NODES, MAX_OWN_NODES, insert_sorted, spread_upwards, words_digest
 from vocab.errors import EmptyWordListError, ListTooLargeError
 from vocab.lists.stored_words import StoredWords
 from vocab.lists.wordlists import WordList, reference_dictionary
@@ -78,15 +78,17 @@ def build_segmented(word_list: WordList, speller: Speller, reference: ReferenceW
     kept = word_list.without(frozenset(dropped)) if dropped else word_list
     ranks = {word: rank for rank, word in kept.ranked()}
     words = sorted({*ranks, *reference.words})
-    parents, labels, ends = _trie_of(words)
+    chars = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.int32)
+    parents, labels, ends = trie_of(chars, np.fromiter(map(len, words), dtype=np.int32, count=len(words)))
     # A list of a request's own is held to the nodes that it adds to its language's dictionary.
     num_own = sum(map(len, ranks)) if word_list.source == "inline" else 0
     if len(parents) > MAX_NODES or num_own > MAX_OWN_NODES:
         raise ListTooLargeError("The list has too many characters: send fewer or shorter words.")
     by_node = np.full(len(parents), NEVER, dtype=np.int32)
     by_node[ends] = np.fromiter((ranks.get(word, UNLISTED) for word in words), dtype=np.int32, count=len(words))
-    below = by_node.copy()
-    _spread_upwards(parents, below)
+    ranks_by_mode = np.stack([by_node, by_node])
+    below = ranks_by_mode.copy()
+    spread_upwards(parents, below)
     edge_start, tokens, children = _edges_of(parents, labels)
     return CompiledList(
         digest=segmented_digest(word_list, speller, reference),
@@ -99,8 +101,8 @@ def build_segmented(word_list: WordList, speller: Speller, reference: ReferenceW
         edge_start=edge_start,
         tokens=tokens,
         children=children,
-        ranks=np.stack([by_node, by_node]),
-        ranks_below=np.stack([below, below]),
+        ranks=ranks_by_mode,
+        ranks_below=below,
         kinds=np.zeros(len(parents), dtype=np.uint8),
     )
 
@@ -180,11 +182,28 @@ class DictionaryTrie:
             children = edges[2][~is_cut[edges[2]]]
             edges = group_starts(parents[children], len(parents)), own_labels[children], children
         below = ranks.copy()
-        _spread_upwards(parents, below)
+        spread_upwards(parents, below.reshape(1, -1))
         depths = depths_of(parents)
         order = np.argsort(depths, kind="stable").astype(np.int32)
         links = _link(order, parents, own_labels, ranks, *edges)
         return cls(*edges, parents, depths, own_labels, ranks, below, *links)
+
+    def child(self, node: int, char: int) -> int:
+        """Return the node that a character leads to; -1 for none."""
+        return _child((self.edge_start, self.labels, self.children), node, char)
+
+    def path_to(self, node: int) -> tuple[int, ...]:
+        """Return the nodes from the root to one, without the root."""
+        path = list[int]()
+        while node > 0:
+            path.append(node)
+            node = int(self.parents[node])
+        return tuple(reversed(path))
+
+    def paths_to(self, ranks: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return the paths to the words of some ranks."""
+        ends = np.flatnonzero(np.isin(self.ranks, ranks)) if ranks else ()
+        return [self.path_to(int(node)) for node in ends]
 
     @property
     def num_nodes(self) -> int:
@@ -211,50 +230,26 @@ def _spellable(words: Sequence[str], speller: Speller) -> set[str]:
     return {char for char, tokens in zip(chars, speller.spell(chars), strict=True) if tokens is not None}
 
 
-def _trie_of(words: Sequence[str]) -> tuple[Int32Array, Int32Array, Int32Array]:
-    """Build the trie of sorted words, as ``trie_of``."""
-    chars = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.int32)
-    return trie_of(chars, np.cumsum(np.fromiter(map(len, words), dtype=np.int32, count=len(words)), dtype=np.int32))
-
-
-@kernel
-def trie_of(chars: Int32Array, ends: Int32Array) -> tuple[Int32Array, Int32Array, Int32Array]:
+def trie_of(chars: Int32Array, lengths: Int32Array) -> tuple[Int32Array, Int32Array, Int32Array]:
     """Build the trie of sorted words, in preorder: parents, labels, and the node of each word.
 
-    ``ends`` are where each of them ends in ``chars``.
+    ``lengths`` are how many of ``chars`` each of them has.
     """
-    parents, labels = np.empty(len(chars) + 1, np.int32), np.empty(len(chars) + 1, np.int32)
-    nodes = np.empty(len(ends), np.int32)
-    longest, start = 0, 0
-    for end in ends:
-        longest, start = max(longest, end - start), end
-    path = np.zeros(longest + 1, np.int32)
-    parents[0], labels[0], num_nodes = -1, 0, 1
-    start = before = length_before = 0
-    for word in range(len(ends)):
-        length, shared = ends[word] - start, 0
-        while shared < min(length, length_before) and chars[start + shared] == chars[before + shared]:
-            shared += 1
-        for depth in range(shared, length):
-            parents[num_nodes], labels[num_nodes] = path[depth], chars[start + depth]
-            path[depth + 1] = num_nodes
-            num_nodes += 1
-        nodes[word] = path[length]
-        before, length_before, start = start, length, ends[word]
-    return parents[:num_nodes].copy(), labels[:num_nodes].copy(), nodes
+    # The root stands before each word, and first by itself.
+    sizes = np.append(1, lengths + 1)
+    ends = np.cumsum(sizes)
+    is_char = np.ones(ends[-1], dtype=np.bool_)
+    is_char[ends - sizes] = False
+    flat = np.zeros(len(is_char), dtype=np.int32)
+    flat[is_char] = chars
+    parents, labels, nodes = insert_sorted(flat, ends - sizes, ends, np.arange(len(ends)), len(flat))
+    return parents, labels, nodes[1:]
 
 
 def _edges_of(parents: Int32Array, labels: Int32Array) -> _Edges:
     """Return a trie's edges by node, ordered by label: where each node's begin, their labels, their children."""
     children = np.lexsort((labels[1:], parents[1:])).astype(np.int32) + np.int32(1)
     return group_starts(parents[children], len(parents)), labels[children], children
-
-
-@kernel
-def _spread_upwards(parents: Int32Array, ranks: Int32Array) -> None:
-    """Lower the rank of each node to the smallest below it."""
-    for node in range(len(parents) - 1, 0, -1):
-        ranks[parents[node]] = min(ranks[parents[node]], ranks[node])
 
 
 @kernel
@@ -276,22 +271,20 @@ def depths_of(parents: Int32Array) -> Int32Array:
     return depths
 
 
-def _find(edges: _Edges, word: str) -> int:
-    """Return the node of a word in a trie given by its edges; -1 for none."""
+def _child(edges: _Edges, node: int, char: int) -> int:
+    """Return the node that a character leads to in a trie given by its edges; -1 for none."""
     starts, labels, children = edges
-    node = 0
-    for char in word:
-        edge = int(np.searchsorted(labels[starts[node] : starts[node + 1]], ord(char))) + int(starts[node])
-        if edge == starts[node + 1] or labels[edge] != ord(char):
-            return -1
-        node = int(children[edge])
-    return node
+    edge = position_of(labels, starts[node], starts[node + 1], char)
+    return int(children[edge]) if edge >= 0 else -1
 
 
 def _exclude(ranks: Int32Array, edges: _Edges, words: Iterable[str]) -> None:
     """Make listed words unlisted: the dictionary has them still."""
     for word in words:
-        if (node := _find(edges, word)) >= 0 and ranks[node] != NEVER:
+        node = 0
+        for char in word:
+            node = _child(edges, node, ord(char)) if node >= 0 else -1
+        if node >= 0 and ranks[node] != NEVER:
             ranks[node] = UNLISTED
 
 
@@ -305,11 +298,7 @@ def _add(
     for number, word in enumerate(words, start=1):
         node = 0
         for char in word:
-            found = -1
-            if node < num_nodes:
-                first, last = int(edges[0][node]), int(edges[0][node + 1])
-                edge = position_of(edges[1], first, last, ord(char))
-                found = int(edges[2][edge]) if edge >= 0 else -1
+            found = _child(edges, node, ord(char)) if node < num_nodes else -1
             node = found if found >= 0 else new.setdefault((node, char), num_nodes + len(new))
         changed.setdefault(node, -number)
     parents = np.append(parents, np.asarray([parent for parent, _ in new], dtype=np.int32))

@@ -61,7 +61,7 @@ class TokenTrie:
         ordered = sorted(spelled, key=spelled.__getitem__)
         sequences = np.fromiter((one for token in ordered for one in spelled[token]), dtype=np.int32)
         lengths = np.fromiter((len(spelled[token]) for token in ordered), dtype=np.int32, count=len(ordered))
-        parents, symbols, nodes = trie_of(sequences, np.cumsum(lengths, dtype=np.int32))
+        parents, symbols, nodes = trie_of(sequences, lengths)
         depths, ends = depths_of(parents), np.arange(1, len(parents) + 1, dtype=np.int32)
         for node in range(len(parents) - 1, 0, -1):
             ends[parents[node]] = max(ends[parents[node]], ends[node])
@@ -120,7 +120,7 @@ class TokenTrie:
     def beginning_of(self, chars: Iterable[int], part: int = 0) -> list[int]:
         """Return the tokens that begin a text of these characters, of whose first one some bytes were read."""
         spelled = "".join(map(chr, chars)).encode()
-        read = part.to_bytes(MAX_CHAR_BYTES, "big").lstrip(b"\x00")
+        read = bytes_of_part(part)
         if not spelled.startswith(read):
             return []
         spelled = spelled[len(read) :]
@@ -144,15 +144,26 @@ class TokenTrie:
 UNSPELLED: Final = 255
 
 
+def bytes_of_part(part: int) -> bytes:
+    """Return the bytes of a part, which is a positive number here."""
+    return part.to_bytes(MAX_CHAR_BYTES, "big").lstrip(b"\x00")
+
+
+def split_chars(spelled: bytes) -> tuple[tuple[int, ...], int] | None:
+    """Return the code points of some bytes and the part at their end, 0 for none; None where no text has such bytes."""
+    try:
+        return tuple(map(ord, spelled.decode())), 0
+    except UnicodeDecodeError as error:
+        if error.reason != "unexpected end of data":
+            return None
+        text, rest = spelled[: error.start].decode(), spelled[error.start :]
+        return tuple(map(ord, text)), int.from_bytes(rest, "big")
+
+
 def _symbols(spelled: bytes) -> tuple[int, ...]:
     """Return the code points of a token's bytes, the last of them perhaps a part; nothing where they begin with none.
 
     A token that no text in UTF-8 has, or of more than ``MAX_CHARS``, has none either.
     """
-    try:
-        return tuple(map(ord, spelled.decode()))[: MAX_CHARS if len(spelled) <= MAX_CHARS else 0]
-    except UnicodeDecodeError as error:
-        part = spelled[error.start :]
-        if error.reason != "unexpected end of data" or len(part) >= MAX_CHAR_BYTES or len(spelled) > MAX_CHARS:
-            return ()
-        return (*map(ord, spelled[: error.start].decode()), -int.from_bytes(part, "big"))
+    chars, part = (split_chars(spelled) if len(spelled) <= MAX_CHARS else None) or ((), 0)
+    return (*chars, -part) if part else chars

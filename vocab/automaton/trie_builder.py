@@ -101,7 +101,7 @@ def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | N
         np.minimum.at(ranks[mode], trie.ends, np.asarray(values, dtype=np.int32))
     kinds[trie.ends] = [row.kind for row in rows]
     below = ranks.copy()
-    _spread_upwards(trie.parents, below)
+    spread_upwards(trie.parents, below)
     is_child = trie.parents >= 0
     children = np.flatnonzero(is_child).astype(np.int32)
     children = children[np.argsort(trie.parents[children], kind="stable")]
@@ -334,7 +334,7 @@ def _build_trie(rows: Sequence[SpelledForm], places: Mapping[Root, int], max_nod
     spelled = flat.astype(">i4").tobytes()
     keys = [spelled[4 * start : 4 * end] for start, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
     order = np.asarray(sorted(range(len(rows)), key=keys.__getitem__), dtype=np.int64)
-    parents, tokens, nodes = _insert_sorted(flat, ends - lengths, ends, order, max_nodes)
+    parents, tokens, nodes = insert_sorted(flat, ends - lengths, ends, order, max_nodes)
     if len(parents) > max_nodes:
         raise ListTooLargeError(
             f"The list needs more than {max_nodes} nodes of a trie: take fewer, shorter or more alike words."
@@ -343,7 +343,7 @@ def _build_trie(rows: Sequence[SpelledForm], places: Mapping[Root, int], max_nod
 
 
 @kernel
-def _insert_sorted(
+def insert_sorted(
     flat: Int32Array,
     starts: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
@@ -353,7 +353,7 @@ def _insert_sorted(
     """Insert rows of tokens in sorted order: parents and tokens by node, and the node at which each row ends."""
     size = min(len(flat), max_nodes + 1)
     parents, tokens = np.empty(size, np.int32), np.empty(size, np.int32)
-    path = np.empty(np.max(ends - starts), np.int32)
+    path = np.empty(size, np.int32)
     nodes = np.zeros(len(order), np.int32)
     num_nodes, before = 0, -1
     for row in order:
@@ -375,7 +375,7 @@ def _insert_sorted(
 
 
 @kernel
-def _spread_upwards(parents: Int32Array, below: Int32Array) -> None:
+def spread_upwards(parents: Int32Array, below: Int32Array) -> None:
     """Lower each node's ranks to the smallest of its children; parents precede their children."""
     for node in range(len(parents) - 1, 0, -1):
         parent = parents[node]

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -59,7 +59,7 @@ from vocab.compiler.jobs import (
 from vocab.compiler.warm_up import warm_up, warm_up_segmented
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import NO_LANGUAGE, WordList, inline_word_list, load_word_list, unspaced_language
+from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, unspaced_language
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, frame_for
@@ -110,10 +110,10 @@ class ListCompiler:
 
     def prepare_for(self, job: Job) -> None:
         """Load or compile the machine code that a job needs beyond that of all jobs: of texts without spaces."""
-        is_unspaced = False
         if isinstance(job, CompileList):
-            is_unspaced = unspaced_language(job.lang or NO_LANGUAGE) is not None
+            is_unspaced = unspaced_language(job.lang) is not None
         else:
+            is_unspaced = False
             # A list that is gone is the job's own error.
             with suppress(ArtefactError):
                 is_unspaced = self._words(job.digest).is_unspaced
@@ -157,20 +157,18 @@ class ListCompiler:
     def _compile(self, word_list: WordList, *, is_whole: bool) -> Compiled:
         """Load a list's artefact from the store, or build and store it."""
         has_capitals, num_ranks = word_list.has_capitals, word_list.num_ranks
-        reference = reference_words(word_list.language) if word_list.is_unspaced else None
-        if not is_whole and reference is None:
-            word_list = word_list.up_to(FIRST_WORDS)
-        if reference is None:
-            digest = words_digest(word_list, self._speller, has_capitals=has_capitals)
-        else:
+        if word_list.is_unspaced:
+            reference = reference_words(word_list.language)
             digest = segmented_digest(word_list, self._speller, reference)
+            build = partial(build_segmented, word_list, self._speller, reference)
+        else:
+            word_list = word_list if is_whole else word_list.up_to(FIRST_WORDS)
+            digest = words_digest(word_list, self._speller, has_capitals=has_capitals)
+            build = partial(build_words, word_list, self._speller, has_capitals=has_capitals)
         words = self._store.find(digest, self._store.load)
         was_stored = words is not None
         if words is None:
-            if reference is None:
-                words = build_words(word_list, self._speller, has_capitals=has_capitals)
-            else:
-                words = build_segmented(word_list, self._speller, reference)
+            words = build()
             self._store.save(words)
         listed = words.listed
         return Compiled(

@@ -15,8 +15,8 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.compiled_list import NEVER
 from vocab.automaton.dictionary_trie import is_ascii_letter
-from vocab.automaton.token_trie import MAX_CHAR_BYTES
-from vocab.decoding.next_words import NextWord, Row, Tokens
+from vocab.automaton.token_trie import bytes_of_part, split_chars
+from vocab.decoding.next_words import BestFirstSearch, NextWord, Row, Tokens
 from vocab.marks import BLANK
 from vocab.matching.segmented.kernels import N_WORDS
 from vocab.matching.segmented.states import SegmentedStates
@@ -32,8 +32,8 @@ class _Reached(NamedTuple):
     part: int = 0
 
 
-class NextSegmentSearch:
-    """One search for the likeliest next words, with the methods of ``NextWordSearch``.
+class NextSegmentSearch(BestFirstSearch[int]):
+    """One search for the likeliest next words.
 
     Args:
         states: Of the list's first words.
@@ -47,23 +47,10 @@ class NextSegmentSearch:
         text = states.text
         self._trie, self._tokens, self._is_any = text.trie, text.tokens, text.is_any
         self._n_words = int(states.table[N_WORDS])
-        self._top, self._rows_left, self._most_open = top, max_rows, max_rows
         self._continuing = lru_cache(maxsize=64)(self._continuations)
-        may_begin = bool(text.opens_words[text.gaps.start if place is None else place])
+        super().__init__(top, max_rows, may_begin=bool(text.opens_words[text.gaps.start if place is None else place]))
         self._reached: dict[Tokens, _Reached] = {(): _Reached(_ROOT)}
-        self._log_p: dict[Tokens, float] = {(): 0.0}
-        self._open: list[tuple[float, Tokens]] = [(0.0, ())] if may_begin else []
-        self._found: dict[int, float] = {}
         self._may_be_blank = True
-
-    def prefixes(self, most: int) -> list[Tokens]:
-        """Return the token prefixes whose rows are needed next, ``most`` at once; none at the end."""
-        least = heapq.nlargest(self._top, self._found.values())[-1] if len(self._found) >= self._top else -np.inf
-        chosen: list[Tokens] = []
-        while self._open and len(chosen) < min(most, self._rows_left) and -self._open[0][0] > least:
-            chosen.append(heapq.heappop(self._open)[1])
-        self._rows_left -= len(chosen)
-        return chosen
 
     def add(self, prefix: Tokens, row: Row) -> None:
         """Take a prefix's row, float32 (V,) log-probabilities: record words that end there, open longer prefixes."""
@@ -83,22 +70,20 @@ class NextSegmentSearch:
             ended[node] = ended.get(node, 0.0) + self._share_of_others(node, shares)
         for at, share in ended.items():
             word = self._word_at(at)
-            if share > 0 and word is not None:
-                self._found[word] = float(np.logaddexp(self._found.get(word, -np.inf), log_p + np.log(share)))
+            if word is not None:
+                self._add_word(word, log_p, share)
         if len(longer) > self._most_open:
             # No search looks at more.
             longer = heapq.nlargest(self._most_open, longer, key=lambda one: row[one[0]])
         for token, reached in longer:
-            tokens_so_far = (*prefix, token)
-            self._reached[tokens_so_far], self._log_p[tokens_so_far] = reached, log_p + float(row[token])
-            heapq.heappush(self._open, (-self._log_p[tokens_so_far], tokens_so_far))
+            self._reached[*prefix, token] = reached
+            self._push((*prefix, token), log_p + float(row[token]))
 
     @property
     def words(self) -> list[NextWord]:
         """Return the likeliest words found, best first: those that no other word can be likelier than."""
         likeliest = heapq.nlargest(self._top, self._found.items(), key=lambda item: item[1])
-        bound = -self._open[0][0] if self._open else -np.inf
-        return [NextWord(self._spelled(node), log_p) for node, log_p in likeliest if log_p >= bound]
+        return [NextWord(self._spelled(node), log_p) for node, log_p in likeliest if log_p >= self._bound()]
 
     def _after_char(self, node: int) -> Iterator[tuple[Int32Array, _Reached, bool]]:
         """Yield tokens that go on from a node: how far they lead, and whether a word ends there within them."""
@@ -139,18 +124,12 @@ class NextSegmentSearch:
 
     def _continuations(self, part: int) -> tuple[tuple[int, tuple[int, ...], int], ...]:
         """Return the tokens that go on after some bytes of a character: each with characters, and bytes of the next."""
-        begun = part.to_bytes(MAX_CHAR_BYTES, "big").lstrip(b"\x00")
         data, starts = self._tokens.data, self._tokens.starts
         found = []
         for token in self._tokens.continuing.tolist():
-            spelled, rest = begun + data[starts[token] : starts[token + 1]].tobytes(), b""
-            try:
-                text = spelled.decode()
-            except UnicodeDecodeError as error:
-                if error.reason != "unexpected end of data":
-                    continue
-                text, rest = spelled[: error.start].decode(), spelled[error.start :]
-            found.append((token, tuple(map(ord, text)), int.from_bytes(rest, "big")))
+            split = split_chars(bytes_of_part(part) + data[starts[token] : starts[token + 1]].tobytes())
+            if split is not None:
+                found.append((token, *split))
         return tuple(found)
 
     def _share_of_others(self, node: int, shares: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
@@ -178,12 +157,8 @@ class NextSegmentSearch:
         """Return the node that a character leads to; -1 for none. The first token may begin with a blank."""
         if node == _ROOT and char == _BLANK and self._may_be_blank:
             return _ROOT
-        first, last = self._trie.edge_start[node], self._trie.edge_start[node + 1]
-        edge = int(np.searchsorted(self._trie.labels[first:last], char)) + int(first)
-        if edge == last or self._trie.labels[edge] != char:
-            return -1
-        child = int(self._trie.children[edge])
-        return -1 if self._is_any and self._trie.below[child] > self._n_words else child
+        child = self._trie.child(node, char)
+        return -1 if self._is_any and child >= 0 and self._trie.below[child] > self._n_words else child
 
     def _at(self, at: int) -> Int32Array:
         """Return the tokens at a node of the token trie."""
@@ -208,8 +183,4 @@ class NextSegmentSearch:
         return bool(self._trie.below[node] <= self._n_words) or self._word_at(node) is not None
 
     def _spelled(self, node: int) -> str:
-        chars: list[str] = []
-        while node > 0:
-            chars.append(chr(self._trie.own_labels[node]))
-            node = int(self._trie.parents[node])
-        return "".join(reversed(chars))
+        return "".join(chr(self._trie.own_labels[one]) for one in self._trie.path_to(node))

@@ -10,7 +10,7 @@ import heapq
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.compiled_list import Root, TrieArrays
 from vocab.marks import APOSTROPHES, BLANK
 from vocab.matching.states import ListStates
+
+Key = TypeVar("Key")
+"""What words are told apart by: their text or their node."""
 
 Tokens: TypeAlias = tuple[int, ...]
 Row: TypeAlias = npt.NDArray[np.float32]
@@ -78,10 +81,49 @@ def ends_word(token: bytes) -> bool:
     return first not in _GOES_ON and unicodedata.category(first)[0] not in "LMN"
 
 
-class NextWordSearch:
-    """One search for the likeliest next words of a list.
+class BestFirstSearch(Generic[Key]):
+    """A search for the likeliest next words, best first, by the probabilities of token prefixes.
 
     Rows are asked for by ``prefixes`` and given by ``add`` until there is none to ask for.
+
+    Args:
+        top: How many words.
+        max_rows: At most so many rows are asked for.
+        may_begin: Whether a word may begin at all.
+    """
+
+    def __init__(self, top: int, max_rows: int, *, may_begin: bool) -> None:
+        self._top, self._rows_left, self._most_open = top, max_rows, max_rows
+        self._log_p: dict[Tokens, float] = {(): 0.0}
+        self._open: list[tuple[float, Tokens]] = [(0.0, ())] if may_begin else []
+        self._found: dict[Key, float] = {}
+
+    def prefixes(self, most: int) -> list[Tokens]:
+        """Return the token prefixes whose rows are needed next, ``most`` at once; none at the end."""
+        least = heapq.nlargest(self._top, self._found.values())[-1] if len(self._found) >= self._top else -np.inf
+        chosen: list[Tokens] = []
+        while self._open and len(chosen) < min(most, self._rows_left) and -self._open[0][0] > least:
+            chosen.append(heapq.heappop(self._open)[1])
+        self._rows_left -= len(chosen)
+        return chosen
+
+    def _bound(self) -> float:
+        """Return the log of the most that a word can have which was not found yet."""
+        return -self._open[0][0] if self._open else -np.inf
+
+    def _push(self, prefix: Tokens, log_p: float) -> None:
+        """Open a prefix, to be looked at in its turn."""
+        self._log_p[prefix] = log_p
+        heapq.heappush(self._open, (-log_p, prefix))
+
+    def _add_word(self, word: Key, log_p: float, share: float) -> None:
+        """Record a word that ends here, or add to its probability; ``share`` is the probability that it ends."""
+        if share > 0:
+            self._found[word] = float(np.logaddexp(self._found.get(word, -np.inf), log_p + float(np.log(share))))
+
+
+class NextWordSearch(BestFirstSearch[str]):
+    """One search for the likeliest next words of a list.
 
     Entries of several words, and those that begin with a mark, are not found: of the former the first word is, where it
     is listed itself.
@@ -107,24 +149,10 @@ class NextWordSearch:
     ) -> None:
         self._tries = _Tries(states, n_words)
         self._tokens = tokens
-        self._top = top
-        self._rows_left = max_rows
-        self._most_open = max_rows
         [start] = states.begin(place)
-        # By the tokens, where they stand and log p of them.
+        # By the tokens, where they stand.
         self._readings: dict[Tokens, list[_Reading]] = {(): self._tries.readings_at(-1 - start)}
-        self._log_p: dict[Tokens, float] = {(): 0.0}
-        self._open: list[tuple[float, Tokens]] = [(0.0, ())] if self._readings[()] else []
-        self._found: dict[str, float] = {}
-
-    def prefixes(self, most: int) -> list[Tokens]:
-        """Return the token prefixes of words whose rows are needed next, ``most`` at once; none at the end."""
-        least = self._score_to_beat()
-        chosen: list[Tokens] = []
-        while self._open and len(chosen) < min(most, self._rows_left) and -self._open[0][0] > least:
-            chosen.append(heapq.heappop(self._open)[1])
-        self._rows_left -= len(chosen)
-        return chosen
+        super().__init__(top, max_rows, may_begin=bool(self._readings[()]))
 
     def add(self, prefix: Tokens, row: Row) -> None:
         """Take a prefix's row, float32 (V,) log-probabilities: record words that end there, open longer prefixes."""
@@ -145,22 +173,14 @@ class NextWordSearch:
             for token, node in zip(tokens.tolist(), nodes.tolist(), strict=True):
                 below[token].append(reading._replace(node=node))
         for token, following in below.items():
-            longer = (*prefix, token)
-            self._readings[longer], self._log_p[longer] = following, log_p + float(row[token])
-            heapq.heappush(self._open, (-self._log_p[longer], longer))
+            self._readings[*prefix, token] = following
+            self._push((*prefix, token), log_p + float(row[token]))
 
     @property
     def words(self) -> list[NextWord]:
         """Return the likeliest words found, best first: those that no other word can be likelier than."""
         likeliest = heapq.nsmallest(self._top, self._found.items(), key=lambda item: (-item[1], item[0]))
-        bound = -self._open[0][0] if self._open else -np.inf
-        return [NextWord(text, log_p) for text, log_p in likeliest if log_p >= bound]
-
-    def _score_to_beat(self) -> float:
-        """Return the log-probability of the last of the ``top`` likeliest words found; -inf where there are fewer."""
-        if len(self._found) < self._top:
-            return -np.inf
-        return heapq.nlargest(self._top, self._found.values())[-1]
+        return [NextWord(text, log_p) for text, log_p in likeliest if log_p >= self._bound()]
 
     def _add_words(self, prefix: Tokens, log_p: float, readings: Iterable[_Reading], row: Row) -> None:
         """Record the words that end after a prefix, with their probabilities."""
@@ -187,12 +207,6 @@ class NextWordSearch:
                 # "Mr." is not "Mr".
                 ends = ends & ~self._tokens.beginning_with(tail)
             self._add_word(text, log_p, shares[ends].sum())
-
-    def _add_word(self, text: str, log_p: float, share: float) -> None:
-        """Record a word that ends here, or add to its probability; ``share`` is the probability that it ends."""
-        if share > 0:
-            word = log_p + float(np.log(share))
-            self._found[text] = float(np.logaddexp(self._found.get(text, -np.inf), word))
 
 
 class _Tries:

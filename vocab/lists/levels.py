@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from vocab.csv_cells import read_cell, write_csv
 from vocab.errors import InvalidWordListError, UnknownLevelError
 from vocab.lists.entries import clean_entry
-from vocab.lists.wordlists import check_language, language_of, unspaced_language
+from vocab.lists.wordlists import check_language, language_of
 
 MAX_FILE_BYTES: Final = 16 * 2**20
 """Of a file of levels. Costs ten times its size while it is read. The longest published list has 1 MB."""
@@ -196,7 +196,7 @@ def _family(level: str, lang: str | None) -> tuple[Family, str]:
             raise UnknownLevelError(f"The level {level!r} is there for several languages: name one by 'lang'.")
         return family, family.only_language
     check_language(lang)
-    language = unspaced_language(lang) or language_of(lang)
+    language = language_of(lang)
     for family in families:
         if not family.languages or language in family.languages:
             return family, language

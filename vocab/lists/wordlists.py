@@ -194,7 +194,7 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
     """
     if lang is not None:
         check_language(lang)
-    cleaned = clean_words(words, "words", unspaced_language(lang or NO_LANGUAGE))
+    cleaned = clean_words(words, "words", unspaced_language(lang))
     if not cleaned:
         raise EmptyWordListError("The list has no words: name at least one, the most frequent first.")
     return WordList(lang or NO_LANGUAGE, cleaned, "inline")
@@ -247,12 +247,12 @@ def check_supported(lang: str) -> None:
         )
 
 
-def unspaced_language(name: str) -> str | None:
-    """Return which unspaced language a list's name means: "zh", "zh-Hant", "ja" or "th"; None for any other.
+def unspaced_language(name: str | None) -> str | None:
+    """Return which unspaced language a list's name means: "zh", "zh-Hant", "ja" or "th"; None for any other or none.
 
     A tag ("zh-TW", "ja-JP") and the name of a list file that begins with one ("zh-Hant_school", "ja_n5") count alike.
     """
-    language, *subtags = name.partition("_")[0].split("-")
+    language, *subtags = (name or "").partition("_")[0].split("-")
     language = language.lower()
     if language not in _UNSPACED:
         return None

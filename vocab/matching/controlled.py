@@ -7,7 +7,7 @@ would empty a mask, it is loosened.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -46,22 +46,28 @@ class ControlledStates:
     """
 
     def __init__(self, states: ListStates, controls: Controls) -> None:
-        self._states, self._controls = states, controls
-        self.words, self.frame, self.overlay = states.words, states.frame, states.overlay
-        self._all_used = tuple(one.count for one in controls.must_use)
-        num_wanted, spacing = len(controls.must_use), controls.new_words.spacing if controls.new_words else 0
-        self._first = Progress(spacing, 0, 0, (0,) * num_wanted, (REST_WORDS,) * num_wanted)
-        self._header = 4 + 2 * num_wanted
-        self._num_tokens = controls.num_tokens
+        self._set_up(states, controls)
+        self.frame = states.frame
         self._wide = None
         if controls.new_words is not None and controls.new_words.n_words > states.n_words:
             self._wide = states.variant(controls.new_words.n_words, ends=states)
         self._paths: dict[frozenset[int], Paths] = {}
         self._to_new_sentence: dict[int, frozenset[int]] = {}
-        self._scratch = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
         self._roots = frozenset((self.words if self.overlay is None else self.overlay).roots.values())
         self._blanks = frozenset(states.child(root, self.frame.blank) for root in self._roots)
         self._possessive = self._possessive_nodes()
+
+    def _set_up(self, states: Any, controls: Controls) -> None:
+        """Set what texts with and without spaces have in common, which asks of ``states`` what those of both have."""
+        self._states: ListStates = states
+        self._controls = controls
+        self.words, self.overlay = states.words, states.overlay
+        self._all_used = tuple(one.count for one in controls.must_use)
+        num_wanted, spacing = len(controls.must_use), controls.new_words.spacing if controls.new_words else 0
+        self._first = Progress(spacing, 0, 0, (0,) * num_wanted, (REST_WORDS,) * num_wanted)
+        self._header = 4 + 2 * num_wanted
+        self._num_tokens = controls.num_tokens
+        self._scratch = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
 
     @property
     def start(self) -> State:
@@ -70,8 +76,11 @@ class ControlledStates:
     def begin(self, place: int | None) -> State:
         """Return the state after what a client wrote, as ``ListStates.begin``; a sentence begun there counts."""
         readings = self._states.begin(place)
-        starts = any(self.frame.modes[context] & SENTENCE for _, context in self._states.ways(readings[0]))
-        return self._first._replace(num_sentences=int(not starts)).pack(readings)
+        return self._first._replace(num_sentences=int(not self._starts_sentence(readings[0]))).pack(readings)
+
+    def _starts_sentence(self, reading: int) -> bool:
+        """Return whether a word would start a sentence after a reading between words."""
+        return any(self.frame.modes[context] & SENTENCE for _, context in self._states.ways(reading))
 
     def begin_after(self, num_tokens: int) -> None:
         """Subtract tokens written before the text from the budget over which required words are spread."""
@@ -138,9 +147,7 @@ class ControlledStates:
 
     def continues_word(self, state: State, token: int, target: State) -> bool:
         """Return whether a token goes on with the open word, as ``ListStates.continues_word``."""
-        return self._states.continues_word(
-            Progress.unpack(state, len(self._all_used))[1], token, Progress.unpack(target, len(self._all_used))[1]
-        )
+        return self._states.continues_word(self.readings(state), token, self.readings(target))
 
     def is_bound_by(self, budget: int) -> bool:
         """Return whether a budget may change a mask, as ``ListStates.is_bound_by``."""
@@ -167,7 +174,7 @@ class ControlledStates:
         ``after`` is the progress if the last word ends here.
         """
         controls, states = self._controls, self._states
-        inside = self._wide if self._wide is not None and self._may_be_new(progress.since_new, progress) else states
+        inside = self._open_course(progress).inside
         next_is_new = self._wide is not None and self._may_be_new(after.since_new + 1, after)
         introduced = frozenset(after.introduced)
         opens = ANY_WORDS
@@ -181,9 +188,7 @@ class ControlledStates:
                 rank for one, num in zip(controls.must_use, missing, strict=True) if num for rank in one.ranks
             )
             wanted = self._paths_of(ranks)
-            words_left = controls.max_sentence_words - after.num_words
-            is_last_place = after.num_sentences >= controls.max_sentences and words_left <= sum(missing)
-            num_words = NO_WORDS if is_last_place else self._n_words_when_due(missing, budget)
+            num_words = self._n_words_when_due(missing, after, budget)
             if num_words is not None:
                 if num_words == NO_WORDS:
                     yield Course(self._states, inside, states.variant(states.n_words, opens), wanted, is_forced=True)
@@ -201,10 +206,8 @@ class ControlledStates:
 
     def _may_be_new(self, since_new: int, progress: Progress) -> bool:
         """Return whether a word may be a new one, by the spacing and number of new words."""
-        new_words = self._controls.new_words
-        return (
-            new_words is not None and since_new >= new_words.spacing and len(progress.introduced) < new_words.max_words
-        )
+        new = self._controls.new_words
+        return new is not None and since_new >= new.spacing and len(progress.introduced) < new.max_words
 
     def _missing(self, progress: Progress) -> list[int]:
         """Return, by required word, how often it must still come."""
@@ -214,17 +217,19 @@ class ControlledStates:
         """Return whether the controls let a text end: sentences enough, and no required word missing."""
         return progress.num_sentences >= self._controls.min_sentences and not any(self._missing(progress))
 
-    def _n_words_when_due(self, missing: list[int], budget: int) -> int | None:
-        """Return the N for the next word while a required word is due, ``NO_WORDS`` to force it; else None."""
+    def _n_words_when_due(self, missing: list[int], after: Progress, budget: int) -> int | None:
+        """Return the N for the next word while a required word is due, ``NO_WORDS`` to force it; else None.
+
+        One is due by pace, by budget, or as one of the last words of the text.
+        """
+        words_left = self._controls.max_sentence_words - after.num_words
+        if after.num_sentences >= self._controls.max_sentences and words_left <= sum(missing):
+            return NO_WORDS
         if budget == NO_BUDGET:
             return None
-        cost = (
-            self._states.longest_end
-            + _SPARE_TOKENS
-            + sum(
-                num * self._cost_of(one.ranks) for num, one in zip(missing, self._controls.must_use, strict=True) if num
-            )
-        )
+        uses = zip(missing, self._controls.must_use, strict=True)
+        cost = self._states.longest_end + _SPARE_TOKENS
+        cost += sum(num * self._cost_of(one.ranks) for num, one in uses if num)
         if budget <= cost:
             return NO_WORDS
         num_uses = sum(self._all_used)
@@ -275,13 +280,12 @@ class ControlledStates:
 
     def _tokens_to_new_sentence(self, frame_state: int) -> frozenset[int]:
         """Return the tokens between words after which every word starts a sentence."""
-        known = self._to_new_sentence.get(frame_state)
-        if known is None:
+        if frame_state not in self._to_new_sentence:
             edges = slice(self.frame.edge_start[frame_state], self.frame.edge_start[frame_state + 1])
             tokens, targets = self.frame.tokens[edges].tolist(), self.frame.targets[edges].tolist()
-            known = frozenset(token for token, target in zip(tokens, targets, strict=True) if self._only_starts(target))
-            self._to_new_sentence[frame_state] = known
-        return known
+            found = (token for token, target in zip(tokens, targets, strict=True) if self._only_starts(target))
+            self._to_new_sentence[frame_state] = frozenset(found)
+        return self._to_new_sentence[frame_state]
 
     def _only_starts(self, frame_state: int) -> bool:
         """Return whether every word that may begin in a frame state starts a sentence."""
@@ -311,20 +315,16 @@ class ControlledStates:
         """Return whether a text is complete, whatever is still asked of it; its last word may be a new one."""
         if self._wide is None:
             return self._states.can_stop(readings)
-        course = Course(self._states, self._open_word_states(progress), self._states, self._introduced_paths(progress))
+        course = self._open_course(progress)
         return any(
             (gap := course.gap_after(reading)) is not None and self.frame.is_complete[-1 - gap] for reading in readings
         )
 
-    def _open_word_states(self, progress: Progress) -> ListStates:
-        """Return the states by which the open word goes on: the wider ones where it may be a new word."""
-        if self._wide is not None and self._may_be_new(progress.since_new, progress):
-            return self._wide
-        return self._states
-
-    def _introduced_paths(self, progress: Progress) -> Paths | None:
-        """Return the paths to new words that came already; None for none."""
-        return self._paths_of(frozenset(progress.introduced)) if progress.introduced else None
+    def _open_course(self, progress: Progress) -> Course:
+        """Return the course of the open word, which may be a new one: one that came already, or by the spacing."""
+        introduced = self._paths_of(frozenset(progress.introduced)) if progress.introduced else None
+        wide = self._wide if self._may_be_new(progress.since_new, progress) else None
+        return Course(self._states, wide or self._states, self._states, introduced)
 
     # Counting.
 
@@ -333,10 +333,9 @@ class ControlledStates:
         if self._wide is None and not self._all_used:
             # Only sentences are counted.
             return progress
-        inside = self._open_word_states(progress)
-        course = Course(self._states, inside, self._states, self._introduced_paths(progress))
+        course = self._open_course(progress)
         ranks = [
-            inside.rank(reading >> 32, reading & NODE)
+            course.inside.rank(reading >> 32, reading & NODE)
             for reading in readings
             if reading >= 0 and course.gap_after(reading) is not None
         ]

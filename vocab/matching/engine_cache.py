@@ -148,27 +148,21 @@ class EngineCache:
         """Build the states of a reference from its artefacts and its frame, which is cached."""
         words = self._words(reference.digest)
         overlay = None if reference.changes is None else self._overlay(reference.changes, words)
-        if words.is_unspaced:
-            return self._segmented(reference, options, words, overlay)
-        roots = tuple((words if overlay is None else overlay).roots)
         has_places, in_json = reference.place is not None, reference.schema is not None
+        if words.is_unspaced:
+            # Those of all its N share their text.
+            text: SegmentedText = self._get(
+                ("text", reference.digest, reference.changes, options, in_json),
+                lambda: SegmentedText(words, overlay, options, self._token_trie, in_json=in_json),
+            )
+            return SegmentedStates(text, reference.n_words)
+        roots = tuple((words if overlay is None else overlay).roots)
         key = options, words.has_capitals, words.language, roots, has_places, in_json
         if key not in self._frames:
             self._frames[key] = frame_for(
                 words, overlay, options, self._frame_tokens, has_places=has_places, in_json=in_json
             )
         return ListStates(words, self._frames[key], reference.n_words, overlay)
-
-    def _segmented(
-        self, reference: GrammarReference, options: ListOptions, words: CompiledList, overlay: Overlay | None
-    ) -> SegmentedStates:
-        """Build the states of a reference to a list of an unspaced language; those of all its N share their text."""
-        in_json = reference.schema is not None
-        text: SegmentedText = self._get(
-            ("text", reference.digest, reference.changes, options, in_json),
-            lambda: SegmentedText(words, overlay, options, self._token_trie, in_json=in_json),
-        )
-        return SegmentedStates(text, reference.n_words)
 
     @cached_property
     def _token_trie(self) -> TokenTrie:

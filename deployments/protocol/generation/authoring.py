@@ -9,7 +9,7 @@ from deployments.errors import BadRequestError
 from deployments.protocol.validation import INT64_MAX, AtMost, Body
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
-from vocab.lists.wordlists import NO_LANGUAGE, unspaced_language
+from vocab.lists.wordlists import unspaced_language
 
 MAX_USES: Final = 64
 """Of all required words together."""
@@ -74,7 +74,7 @@ class AuthorMembers(Body):
                 )
             update["reach"] = self.new_words.n_words
         if self.must_use:
-            words = self._clean_must_use(unspaced_language(spec.lang or NO_LANGUAGE))
+            words = self._clean_must_use(unspaced_language(spec.lang))
             update["extra_words"] = tuple(dict.fromkeys((*spec.extra_words, *words)))
         return spec.model_copy(update=update)
 

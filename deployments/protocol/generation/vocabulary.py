@@ -121,7 +121,7 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
             except WordListError as error:
                 raise BadRequestError(str(error), "vocab.lang", "invalid_vocabulary") from None
         lang = self._language()
-        unspaced = unspaced_language(lang or NO_LANGUAGE)
+        unspaced = unspaced_language(lang)
         if self.segmentation is not None and unspaced is None:
             of_what = "of no language" if lang is None else f"of {lang[:40]!r}"
             raise BadRequestError(

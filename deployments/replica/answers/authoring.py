@@ -9,7 +9,7 @@ from deployments.contract import AskedWord, AuthorControls
 from deployments.errors import EngineError
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
-from vocab.lists.wordlists import NO_LANGUAGE, WordList, language_of, unspaced_language
+from vocab.lists.wordlists import WordList, language_of, unspaced_language
 from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
 from vocab.text.reader import ReadWord, TextReader
 
@@ -78,7 +78,7 @@ class AuthoredText:
     def logit_bias(self, tokenizer: Any) -> dict[str, float]:
         """Return the bias of required words' first tokens, by token id; half where a word has more tokens."""
         bias: dict[str, float] = {}
-        is_unspaced = unspaced_language(self.lang or NO_LANGUAGE) is not None
+        is_unspaced = unspaced_language(self.lang) is not None
         for asked in self.must_use:
             for written in (asked.word,) if is_unspaced else (f" {asked.word}", asked.word.capitalize()):
                 tokens = tokenizer.encode(written, add_special_tokens=False)

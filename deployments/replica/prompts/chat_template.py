@@ -25,7 +25,7 @@ from deployments.errors import EngineError, printable
 from deployments.replica.engine import configuration, engine
 from deployments.replica.prompts.plain_text import PlainText
 from deployments.settings.service import Settings
-from vocab.lists.wordlists import language_of, unspaced_language
+from vocab.lists.wordlists import language_of
 
 Messages = list[dict[str, Any]]
 
@@ -122,7 +122,7 @@ def hint_line(lang: str | None, must_use: Sequence[str] = (), *, n_words: int | 
 
     It is English where the list has no language or no line. The size is written as in the names of levels.
     """
-    language = unspaced_language(lang or "en") or language_of(lang or "en")
+    language = language_of(lang or "en")
     language = _ALIASES.get(language, language)
     line = SIMPLE_WORDS_HINTS.get(language, ENGLISH)
     if n_words is not None:

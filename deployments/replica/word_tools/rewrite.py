@@ -20,7 +20,7 @@ from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
-from vocab.lists.wordlists import NO_LANGUAGE, unspaced_language
+from vocab.lists.wordlists import unspaced_language
 from vocab.marks import BLANK, marks_of_unspaced
 from vocab.text.checker import TextChecker
 from vocab.text.report import CheckedWord
@@ -68,7 +68,7 @@ class _Plan(NamedTuple):
     @property
     def blank(self) -> str:
         """Return what stands between two sentences."""
-        unspaced = unspaced_language(self.vocabulary.lang or NO_LANGUAGE)
+        unspaced = unspaced_language(self.vocabulary.lang)
         return BLANK if unspaced is None or marks_of_unspaced("standard", unspaced).has_blanks else ""
 
 

@@ -19,12 +19,12 @@ def after(automaton: GapAutomaton, state: int, text: str) -> int | None:
 
 
 def word_follows(text: str, automaton: GapAutomaton = PROSE) -> bool:
-    state = after(automaton, automaton.after_word, text)
+    state = after(automaton, automaton.contexts[0].after_word, text)
     return state is not None and automaton.states[state].word_may_start
 
 
 def starts_sentence(text: str) -> bool:
-    state = after(PROSE, PROSE.after_word, text)
+    state = after(PROSE, PROSE.contexts[0].after_word, text)
     return state is not None and PROSE.states[state].starts_sentence
 
 
@@ -64,15 +64,15 @@ def test_the_text_starts_with_at_most_one_blank_and_its_start_is_a_sentence_star
 
 def test_only_a_word_and_its_closing_marks_may_end_a_text() -> None:
     complete = {state for state, gap in enumerate(PROSE.states) if gap.is_complete}
-    assert PROSE.after_word in complete
-    assert after(PROSE, PROSE.after_word, '."') in complete
-    assert after(PROSE, PROSE.after_word, " ") not in complete
+    assert PROSE.contexts[0].after_word in complete
+    assert after(PROSE, PROSE.contexts[0].after_word, '."') in complete
+    assert after(PROSE, PROSE.contexts[0].after_word, " ") not in complete
     assert PROSE.start not in complete
-    assert PROSE.after_elision not in complete
+    assert PROSE.contexts[0].after_elision not in complete
 
 
 def test_after_an_elision_comes_a_word_and_nothing_else() -> None:
-    elision = PROSE.states[PROSE.after_elision]
+    elision = PROSE.states[PROSE.contexts[0].after_elision]
     assert elision.word_may_start
     assert not elision.transitions
 
@@ -87,7 +87,7 @@ def automaton_of(language: str = "es", **options: Any) -> GapAutomaton:
 
 def may_end(text: str, automaton: GapAutomaton) -> bool:
     """Whether a text may end with ``text`` behind a word."""
-    state = after(automaton, automaton.after_word, text)
+    state = after(automaton, automaton.contexts[0].after_word, text)
     return state is not None and automaton.states[state].is_complete
 
 
@@ -99,7 +99,7 @@ def test_the_case_and_the_language_change_no_state_of_full_punctuation() -> None
 def test_places_within_a_sentence_and_at_its_start_are_always_told_apart() -> None:
     for punctuation in ("full", "basic"):
         gaps = automaton_of(case="listed", punctuation=punctuation)
-        within, starting = after(gaps, gaps.after_word, " "), after(gaps, gaps.after_word, ". ")
+        within, starting = after(gaps, gaps.contexts[0].after_word, " "), after(gaps, gaps.contexts[0].after_word, ". ")
         assert within is not None
         assert starting is not None
         assert not gaps.states[within].starts_sentence
@@ -143,7 +143,7 @@ def test_behind_a_word_stand_one_pause_one_sentence_mark_or_an_ellipsis() -> Non
 
 def test_a_pair_is_closed_before_the_text_ends_and_never_empty() -> None:
     standard = automaton_of("en", punctuation="standard")
-    opened = after(standard, standard.after_word, ' "')
+    opened = after(standard, standard.contexts[0].after_word, ' "')
     assert opened is not None
     context = standard.states[opened].context
     inside = standard.contexts[context].after_word
@@ -172,7 +172,7 @@ def test_only_two_pairs_of_different_kinds_are_open_at_once() -> None:
 def test_a_sentence_in_a_pair_starts_like_any_other() -> None:
     standard = automaton_of("en", punctuation="standard")
     for text, starts in ((' "', False), ('. "', True), ('? ("', True), (', "', False)):
-        state = after(standard, standard.after_word, text)
+        state = after(standard, standard.contexts[0].after_word, text)
         assert state is not None
         assert standard.states[state].starts_sentence is starts
     inside = standard.contexts[1].after_word
@@ -204,7 +204,7 @@ def test_a_number_stands_where_a_word_stands_and_ends_like_one() -> None:
     for text in ("3", ".3", " 3 ", " %", " 3%%", " 12345678901234567", " 3,.4", " 3..4", " 3's", "'3", " ٣"):
         assert not may_end(text, numbers), text
     assert after(numbers, numbers.start, "3") is not None
-    assert after(numbers, numbers.after_elision, "3") is None
+    assert after(numbers, numbers.contexts[0].after_elision, "3") is None
     assert after(PROSE, PROSE.start, "3") is None
     assert word_follows(" 3. ", numbers)
 
@@ -222,14 +222,17 @@ def test_whole_sentences_end_with_a_sentence_mark_and_what_closes_it() -> None:
     assert not any(may_end(text, sentences) for text in ("", ",", ".,", ".:", '.,"', ":", '"', ". ", ".\n"))
     assert may_end(" 3.", automaton_of(end="sentence", numbers=True))
     assert not may_end(" 3", automaton_of(end="sentence", numbers=True))
-    assert not sentences.states[sentences.after_possessable].is_complete
+    assert not sentences.states[sentences.contexts[0].after_possessable].is_complete
 
 
 def test_where_texts_end_changes_nothing_else() -> None:
     words, sentences = automaton_of(), automaton_of(end="sentence")
     for text in (". ", "., ", ".—", ":\n", ".,\n", " ", '." — ('):
         assert word_follows(text, words) == word_follows(text, sentences)
-        ours, theirs = after(words, words.after_word, text), after(sentences, sentences.after_word, text)
+        ours, theirs = (
+            after(words, words.contexts[0].after_word, text),
+            after(sentences, sentences.contexts[0].after_word, text),
+        )
         assert (ours is None) == (theirs is None)
         if ours is not None and theirs is not None:
             assert words.states[ours].starts_sentence == sentences.states[theirs].starts_sentence

@@ -6,12 +6,15 @@ tokens beyond what the author asks. As in ``vocab.matching.controlled``, a limit
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Any, Final
+from itertools import chain
+from typing import Final
 
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
-from vocab.matching.controlled import NO_WORDS, REST_WORDS, ControlledStates
+from vocab.arrays.kernels import address_of
+from vocab.automaton.token_trie import bytes_of_part
+from vocab.matching.controlled import NO_WORDS, ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, Progress
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.masks import NO_TOKENS
@@ -29,15 +32,8 @@ class SegmentedControls(ControlledStates):
     """``SegmentedStates`` of longest match under the controls of one request; not thread-safe."""
 
     def __init__(self, states: SegmentedStates, controls: Controls) -> None:
-        # What is inherited asks nothing of it that only spaced texts have.
-        self._states: Any = states
-        self._own, self._controls = states, controls
-        self.words, self.overlay = states.words, states.overlay
-        self._all_used = tuple(one.count for one in controls.must_use)
-        num_wanted, spacing = len(controls.must_use), controls.new_words.spacing if controls.new_words else 0
-        self._first = Progress(spacing, 0, 0, (0,) * num_wanted, (REST_WORDS,) * num_wanted)
-        self._header = 4 + 2 * num_wanted
-        self._num_tokens = controls.num_tokens
+        self._set_up(states, controls)
+        self._own = states
         self._all = states
         if controls.new_words is not None and controls.new_words.n_words > states.n_words:
             self._all = SegmentedStates(states.text, controls.new_words.n_words)
@@ -46,19 +42,11 @@ class SegmentedControls(ControlledStates):
         ends = self._words_to_end[self._words_to_end < kernels.FAR]
         # More words than a token ends, and an open one needs.
         self._room = states.text.tokens.max_chars + int(ends.max(initial=0))
-        ranks = states.text.trie.ranks
-        self._wanted = [
-            [self._spelled(int(node)) for node in np.flatnonzero(np.isin(ranks, one.ranks))]
-            for one in controls.must_use
-        ]
+        self._wanted = [states.text.trie.paths_to(one.ranks) for one in controls.must_use]
         self._masks: OrderedDict[tuple[int, ...], Int32Array] = OrderedDict()
-        self._scratch = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
 
-    def begin(self, place: int | None) -> State:
-        """Return the state after what a client wrote, as ``ListStates.begin``; a sentence begun there counts."""
-        [reading] = readings = self._own.begin(place)
-        starts = self._own.text.starts_sentence[kernels.node_of(kernels.place_of(reading))]
-        return self._first._replace(num_sentences=int(not starts)).pack(readings)
+    def _starts_sentence(self, reading: int) -> bool:
+        return bool(self._own.text.starts_sentence[kernels.node_of(kernels.place_of(reading))])
 
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         """Write the mask of a state under the controls, as ``ListStates.fill``."""
@@ -95,64 +83,56 @@ class SegmentedControls(ControlledStates):
         self, out: Int32Array, progress: Progress, after: Progress, reading: int, budget: int, needs_more: bool
     ) -> None:
         """Write the mask of the list, less the tokens beyond the author's limits."""
-        controls, new = self._controls, self._controls.new_words
-        room = self._room
-        words_left = min(controls.max_sentence_words - progress.num_words, room)
+        controls, new, room = self._controls, self._controls.new_words, self._room
         sentences_left = min(controls.max_sentences - progress.num_sentences, room)
-        new_left = 0 if new is None else max(min(new.max_words - len(progress.introduced), room), 0)
         is_near = (
             controls.max_sentence_words - after.num_words <= room or sentences_left < room or self._all is not self._own
         )
         if not is_near:
             self._own.fill(out, (reading,), budget)
             return
-        since = 0 if new is None else progress.since_new
-        limits = (words_left, min(controls.max_sentence_words, room), sentences_left, since, 0, new_left, 0, needs_more)
-        key = (
-            reading,
-            budget if self._all.is_bound_by(budget) or self._own.is_bound_by(budget) else -1,
-            *limits,
-            *progress.introduced,
+        # Near the end of a budget no other new word begins, for there may be no room to end it within the limits.
+        is_short = self._all is not self._own and self._own.is_bound_by(budget)
+        numbers = (
+            min(controls.max_sentence_words - progress.num_words, room),
+            min(controls.max_sentence_words, room),
+            sentences_left,
+            0 if new is None else progress.since_new,
+            0 if new is None else new.spacing,
+            0 if new is None else max(min(new.max_words - len(progress.introduced), room), 0),
+            self._own.n_words,
+            needs_more,
         )
+        key = reading, budget if is_short or self._all.is_bound_by(budget) else -1, *numbers, *progress.introduced
         known = self._masks.get(key)
         if known is not None:
-            out[:] = known
+            out[: len(known)], out[len(known) :] = known, 0
             return
-        values = np.asarray(limits, dtype=np.int64)
-        values[counting.SPACING] = 0 if new is None else new.spacing
-        values[counting.OLD_WORDS] = self._own.n_words
-        # Near the end of a budget no other new word begins, for there may be no room to end it within the limits.
-        needs, is_short = self._needs, self._all is not self._own and self._own.is_bound_by(budget)
+        needs = self._needs
         if is_short:
             needs = needs.copy()
             needs[0, ~self._own.gaps_within(budget)] = _FAR
+        introduced = np.asarray(progress.introduced, dtype=np.int64)
+        on_ways = np.asarray([*chain.from_iterable(self._own.text.trie.paths_to(progress.introduced))], dtype=np.int64)
+        arrays = address_of(introduced), len(introduced), address_of(on_ways), len(on_ways)
+        table = np.asarray(
+            [*self._all.table, *numbers, *arrays, *map(address_of, (self._words_to_end, *needs))], dtype=np.int64
+        )
         for states in (self._own, self._all) if is_short else (self._all,):
             states.fill(out, (reading,), budget)
-            counting.limit(
-                self._all.table,
-                self._words_to_end,
-                needs,
-                out,
-                reading,
-                values,
-                np.asarray(progress.introduced, dtype=np.int64),
-                self._nodes_of(progress.introduced),
-            )
+            counting.limit(table, out, reading)
             if out.any():
                 break
-        self._masks[key] = out.copy()
+        self._masks[key] = out[: len(self._scratch)].copy()
         if len(self._masks) > MAX_MASKS:
             self._masks.popitem(last=False)
 
     def _is_due(self, missing: list[int], after: Progress, budget: int, readings: State) -> bool:
-        """Return whether a required word must come now: by pace, by budget, or as the last words of the text."""
-        controls = self._controls
-        words_left = controls.max_sentence_words - after.num_words
-        is_last_place = after.num_sentences >= controls.max_sentences and words_left <= sum(missing)
+        """Return whether a required word must come now."""
         if budget != NO_BUDGET:
             # The open word must end first.
             budget = max(budget - (self._all.tokens_to_end(readings) or 0), 0)
-        return is_last_place or self._n_words_when_due(missing, budget) == NO_WORDS
+        return self._n_words_when_due(missing, after, budget) == NO_WORDS
 
     def _force(self, out: Int32Array, reading: int, missing: Iterable[int]) -> None:
         """Leave only the tokens towards required words in a mask; where there are none, those that end the open run."""
@@ -193,15 +173,14 @@ class SegmentedControls(ControlledStates):
 
     def _leads_to(self, reading: int, token: int, word: tuple[int, ...]) -> bool:
         """Return whether a token leads to a node on the way to a word that begins where the open one may end."""
-        [target] = self._all.target((reading,), token, NO_BUDGET) or (-1,)
-        if target < 0:
+        place, part = self._after(reading, token)
+        if place < 0:
             return False
-        place, part = kernels.place_of(target), kernels.part_of(target)
         if not part:
             return kernels.context_of(place) >= 0 and kernels.node_of(place) in word
         # Another character may begin with the same bytes.
         labels, found = self._own.text.trie.own_labels, np.empty(kernels.MAX_PLACES, dtype=np.int64)
-        read = part.to_bytes(3, "big").lstrip(b"\x00")
+        read = bytes_of_part(part)
         return any(
             chr(labels[node]).encode().startswith(read)
             and kernels.after_char(self._all.table, place, labels[node], found, 0)
@@ -211,8 +190,13 @@ class SegmentedControls(ControlledStates):
 
     def _ends_run(self, reading: int, token: int) -> bool:
         """Return whether a token leads to a place between words."""
+        place, part = self._after(reading, token)
+        return place >= 0 and not part and kernels.context_of(place) < 0
+
+    def _after(self, reading: int, token: int) -> tuple[int, int]:
+        """Return the place after a token and the bytes of its last character; (-1, 0) where it cannot come."""
         [target] = self._all.target((reading,), token, NO_BUDGET) or (-1,)
-        return target >= 0 and not kernels.part_of(target) and kernels.context_of(kernels.place_of(target)) < 0
+        return (kernels.place_of(target), kernels.part_of(target)) if target >= 0 else (-1, 0)
 
     def _towards_end(self, mask: Int32Array, reading: int) -> list[int]:
         """Return the tokens of a mask from which the fewest others complete the text."""
@@ -280,18 +264,6 @@ class SegmentedControls(ControlledStates):
         labels = self._own.text.trie.own_labels
         return max((sum(tokens.fewest_tokens(int(labels[n])) for n in word) for word in self._wanted[index]), default=0)
 
-    def _nodes_of(self, ranks: tuple[int, ...]) -> kernels.Int64Array:
-        """Return the nodes on the ways to words of these ranks, int64."""
-        ends = np.flatnonzero(np.isin(self._own.text.trie.ranks, ranks)) if ranks else ()
-        return np.asarray([node for end in ends for node in self._spelled(int(end))], dtype=np.int64)
-
-    def _spelled(self, node: int) -> tuple[int, ...]:
-        """Return the nodes from the root to one, without the root."""
-        path, parents = [node], self._own.text.trie.parents
-        while (parent := int(parents[path[-1]])) > 0:
-            path.append(parent)
-        return tuple(reversed(path))
-
 
 def control(states: PlainStates, controls: Controls) -> ControlledStates:
     """Return the states of one text under the controls of its author."""
@@ -308,15 +280,5 @@ def _needs_of(states: SegmentedStates) -> kernels.Int64Array:
     int64 (2, gap states).
     """
     text = states.text
-    complete, starts, opens = (one.astype(bool) for one in (text.is_complete, text.starts_sentence, text.opens_words))
-    targets = text.gap_targets.reshape(len(complete), -1)
-    after_word = text.after_word[text.contexts]
-    needs = np.stack([np.where(complete | starts, 0, _FAR), np.where(complete, 0, _FAR)]).astype(np.int64)
-    while True:
-        before = needs.copy()
-        for row, cost in ((0, np.ones(len(complete), dtype=np.int64)), (1, starts.astype(np.int64))):
-            by_marks = np.where(targets >= 0, needs[row][targets], _FAR).min(axis=1, initial=_FAR)
-            by_words = np.where(opens, needs[row][after_word] + cost, _FAR)
-            needs[row] = np.minimum(needs[row], np.minimum(by_marks, by_words))
-        if np.array_equal(before, needs):
-            return needs
+    words = text.costs_to(text.is_complete | text.starts_sentence, _FAR, 0, 1)
+    return np.stack([words, text.costs_to(text.is_complete, _FAR, 0, text.starts_sentence)])

@@ -23,12 +23,15 @@ MAX_PLACES: Final = 16
 """Of one text. More, which only ``any`` can have, are dropped: that forbids texts and allows none."""
 
 # Indices into the table: numbers, then addresses.
-N_WORDS, IS_ANY, NUM_MARKS = range(3)
-EDGE_START, LABELS, CHILDREN, OWN_LABELS, RANKS, BELOW, LINKS, CUT_RANKS, WHOLE_RANKS, TO_END = range(3, 13)
-MARKS, GAP_TARGETS, IS_COMPLETE, OPENS_WORDS, CONTEXTS, AFTER_WORD, GAP_TO_END = range(13, 20)
-SYMBOLS, DEPTHS, ENDS, TOKEN_START, TOKENS, CHARS, CHAR_NODES, NUM_CHARS = range(20, 28)
-PARTS, PART_NODES, NUM_PARTS, PART_COUNTS, DATA, DATA_START, ROOT_CHILDREN, MARK_NUMBERS = range(28, 36)
-SINGLE, HAS_ALL_BYTES, EDGE_NODES, PARENTS, DEPTHS_OF_NODES, STARTS_SENTENCE, NUM_CUT = range(36, 43)
+N_WORDS, IS_ANY, NUM_MARKS, NUM_CHARS, NUM_PARTS, HAS_ALL_BYTES = range(6)
+EDGE_START, LABELS, CHILDREN, PARENTS, DEPTHS_OF_NODES, OWN_LABELS = range(6, 12)
+RANKS, BELOW, LINKS, CUT_RANKS, NUM_CUT, WHOLE_RANKS = range(12, 18)
+MARKS, MARK_NUMBERS, GAP_TARGETS, IS_COMPLETE, OPENS_WORDS = range(18, 23)
+STARTS_SENTENCE, CONTEXTS, AFTER_WORD, ROOT_CHILDREN, EDGE_NODES = range(23, 28)
+SYMBOLS, DEPTHS, ENDS, TOKEN_START, TOKENS, CHARS = range(28, 34)
+CHAR_NODES, PARTS, PART_NODES, DATA, DATA_START, SINGLE = range(34, 40)
+# Those of one N.
+TO_END, GAP_TO_END, PART_COUNTS = range(40, 43)
 TABLE_SIZE: Final = 43
 
 NUM_DIRECT: Final = 0x10000
@@ -134,21 +137,35 @@ def after_char(table: AddressTable, place: int, char: int, found: Int64Array, nu
         child = child_of(table, 0, char)
         own_context = int32_at(table[CONTEXTS])[node]
         return _offer_node(table, found, num, own_context, child)
-    before = int32_at(table[OWN_LABELS])[node]
-    is_joined = is_latin(before) and is_latin(char)
-    if table[IS_ANY]:
-        num = _offer_node(table, found, num, context, child_of(table, node, char))
-        if _is_whole(table, node) and not is_joined:
-            num = _offer_node(table, found, num, context, child_of(table, 0, char))
-        return num
+    if not table[IS_ANY]:
+        return _offer_node(table, found, num, context, after_rest(table, node, char)[0])
+    num = _offer_node(table, found, num, context, child_of(table, node, char))
+    if _is_whole(table, node) and not _parts_letters(table, node, char):
+        num = _offer_node(table, found, num, context, child_of(table, 0, char))
+    return num
+
+
+@kernel
+def after_rest(table: AddressTable, node: int, char: int) -> tuple[int, int]:
+    """Return the node to which longest match goes on with a character, -1 for none, and its parent.
+
+    That is ``node``, or what is left of it when its first words are cut off.
+    """
     links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
+    parent = node
     while True:
-        child = child_of(table, node, char)
+        child = child_of(table, parent, char)
         if child >= 0:
-            return num if node == 0 and is_joined else _offer_node(table, found, num, context, child)
-        if node == 0 or cut_ranks[node] > table[N_WORDS]:
-            return num
-        node = links[node]
+            return (-1 if parent == 0 and _parts_letters(table, node, char) else child), parent
+        if parent == 0 or cut_ranks[parent] > table[N_WORDS]:
+            return -1, parent
+        parent = links[parent]
+
+
+@kernel
+def _parts_letters(table: AddressTable, node: int, char: int) -> bool:
+    """Return whether a cut between a node's character and another would part two Latin letters."""
+    return bool(is_latin(int32_at(table[OWN_LABELS])[node]) and is_latin(char))
 
 
 @kernel
@@ -179,58 +196,19 @@ def after_byte(
 
     The number is 0 where the byte cannot come.
     """
-    if part == 0:
-        if byte < 0x80:
-            num_found = 0
-            for one in range(num):
-                num_found = after_char(table, places[one], byte, found, num_found)
-            return num_found, 0
-        if _length_of(byte) == 0:
-            return 0, 0
-        found[:num] = places[:num]
-        return num, byte
-    if byte & 0xC0 != 0x80:
+    if (byte & 0xC0 != 0x80) if part else (_length_of(byte) == 0):
         return 0, 0
-    part = (part << 8) | byte
-    if not _is_complete_part(part):
+    part, char, is_open = (part << 8) | byte, byte, byte >= 0x80
+    if part > 0xFF:
+        _, char, num_left = chars_of_part(part)
+        is_open = num_left > 0
+    if is_open:
         found[:num] = places[:num]
         return num, part
-    char, num_found = _char_of(part), 0
+    num_found = 0
     for one in range(num):
         num_found = after_char(table, places[one], char, found, num_found)
     return num_found, 0
-
-
-@kernel
-def _num_part_bytes(part: int) -> int:
-    """Return how many bytes of a character were read."""
-    num = 0
-    while part:
-        num, part = num + 1, part >> 8
-    return num
-
-
-@kernel
-def _is_complete_part(part: int) -> bool:
-    """Return whether the bytes of a character are all there."""
-    num = _num_part_bytes(part)
-    return bool(_length_of(part >> (8 * (num - 1))) == num)
-
-
-@kernel
-def _char_of_beginning(part: int, num: int, num_bytes: int) -> int:
-    """Return the first bits of a code point, from the first bytes of a character that has ``num_bytes``."""
-    char = (part >> (8 * (num - 1))) & (0x7F >> num_bytes)
-    for place in range(num - 2, -1, -1):
-        char = (char << 6) | ((part >> (8 * place)) & 0x3F)
-    return char
-
-
-@kernel
-def _char_of(part: int) -> int:
-    """Return the code point of the bytes of a whole character."""
-    num = _num_part_bytes(part)
-    return int(_char_of_beginning(part, num, num))
 
 
 @kernel
@@ -247,10 +225,15 @@ def distance(table: AddressTable, place: int) -> int:
 @kernel
 def chars_of_part(part: int) -> tuple[int, int, int]:
     """Return the first and last code point that some bytes begin, and how many bytes they lack."""
-    num_read = _num_part_bytes(part)
+    num_read = 1
+    while part >> (8 * num_read):
+        num_read += 1
     num_bytes = _length_of(part >> (8 * (num_read - 1)))
+    first = (part >> (8 * (num_read - 1))) & (0x7F >> num_bytes)
+    for at in range(num_read - 2, -1, -1):
+        first = (first << 6) | ((part >> (8 * at)) & 0x3F)
     rest = 6 * (num_bytes - num_read)
-    first = _char_of_beginning(part, num_read, num_bytes) << rest
+    first <<= rest
     # Smaller ones have fewer bytes.
     smallest = 0x10000 if num_bytes == 4 else 0x800 if num_bytes == 3 else 0x80
     return max(first, smallest), first | ((1 << rest) - 1), num_bytes - num_read
@@ -319,10 +302,15 @@ def _distance_by(table: AddressTable, place: int, char: int, num_left: int) -> i
     if not can_end_by_bytes(table, char, num_left):
         return NEVER_ENDS
     found = np.empty(MAX_PLACES, np.int64)
-    num = after_char(table, place, char, found, 0)
+    return int(distance_after(table, found, after_char(table, place, char, found, 0)))
+
+
+@kernel
+def distance_after(table: AddressTable, places: Int64Array, num: int) -> int:
+    """Return how few tokens complete a text after places; ``NEVER_ENDS`` where none do."""
     best = NEVER_ENDS
     for one in range(num):
-        best = min(best, distance(table, found[one]))
+        best = min(best, distance(table, places[one]))
     return int(best)
 
 
@@ -330,12 +318,8 @@ def _distance_by(table: AddressTable, place: int, char: int, num_left: int) -> i
 def ends_within(table: AddressTable, places: Int64Array, num: int, part: int, budget: int) -> bool:
     """Return whether a text can end after these places within a budget of tokens."""
     most = NEVER_ENDS - 1 if budget == NO_BUDGET else budget
-    if part:
-        return bool(num > 0 and part_distance(table, places, num, part, budget) <= most)
-    for one in range(num):  # noqa: SIM110 - compiled, where there is no any()
-        if distance(table, places[one]) <= most:
-            return True
-    return False
+    tokens = part_distance(table, places, num, part, budget) if part else distance_after(table, places, num)
+    return bool(tokens <= most)
 
 
 @kernel
@@ -358,30 +342,3 @@ def step(table: AddressTable, readings: Int64Array, token: int, budget: int, fou
     for one in range(num):
         found[one] = reading_of(places[one], part)
     return num
-
-
-@kernel
-def tokens_to_end(table: AddressTable, readings: Int64Array) -> int:
-    """Return how few tokens complete a text with these readings; ``NEVER_ENDS`` or more where none do."""
-    places, best = np.empty(MAX_PLACES, np.int64), NEVER_ENDS
-    for one in range(len(readings)):
-        places[one] = place_of(readings[one])
-    if part_of(readings[0]):
-        return int(part_distance(table, places, len(readings), part_of(readings[0]), 0))
-    for one in range(len(readings)):
-        best = min(best, distance(table, places[one]))
-    return int(best)
-
-
-@kernel
-def leads_to(table: AddressTable, node: int, char: int, target: int) -> bool:
-    """Return whether longest match goes on from a node to ``target`` with a character."""
-    links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
-    while node >= 0:
-        child = child_of(table, node, char)
-        if child >= 0:
-            return bool(child == target)
-        if cut_ranks[node] > table[N_WORDS]:
-            return False
-        node = links[node]
-    return False

@@ -10,7 +10,7 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.arrays.kernels import AddressTable, int32_at, kernel, position_of, uint8_at
 from vocab.automaton.token_trie import MAX_CHARS
-from vocab.matching.mask_kernels import NO_BUDGET
+from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.segmented.kernels import (
     CHAR_NODES,
     CHARS,
@@ -58,10 +58,16 @@ def collect_tokens(
     readings, found, num = np.empty(1, np.int64), np.empty(MAX_PLACES, np.int64), 0
     readings[0] = reading
     for token in tokens:
-        is_allowed = step(table, readings, token, budget, found) > 0
-        if ((row[token >> 5] >> np.int32(token & 31)) & 1) != is_allowed:
-            toggles[num] = token
-            num += 1
+        num = _toggle(row, token, step(table, readings, token, budget, found) > 0, toggles, num)
+    return num
+
+
+@kernel
+def _toggle(row: Int32Array, token: int, is_allowed: bool, toggles: Int32Array, num: int) -> int:
+    """Add a token to ``toggles`` where its bit in a row is wrong; return how many there are then."""
+    if ((row[token >> 5] >> np.int32(token & 31)) & 1) != is_allowed:
+        toggles[num] = token
+        return num + 1
     return num
 
 
@@ -102,19 +108,13 @@ def _collect(
             if num == 0:
                 # Nothing at or below it is allowed: only what the row has there is wrong.
                 for one in range(starts[node], starts[ends[node]]):
-                    token = tokens[one]
-                    if (row[token >> 5] >> np.int32(token & 31)) & 1:
-                        toggles[num_toggles] = token
-                        num_toggles += 1
+                    num_toggles = _toggle(row, tokens[one], False, toggles, num_toggles)
                 node = ends[node]
                 continue
             if starts[node] < starts[node + 1]:
                 is_allowed = ends_within(table, scratch[depth], num, 0, budget)
         for one in range(starts[node], starts[node + 1]):
-            token = tokens[one]
-            if ((row[token >> 5] >> np.int32(token & 31)) & 1) != is_allowed:
-                toggles[num_toggles] = token
-                num_toggles += 1
+            num_toggles = _toggle(row, tokens[one], is_allowed, toggles, num_toggles)
         node += 1
     return num_toggles
 
@@ -250,10 +250,4 @@ def fill_row(out: Int32Array, row: Int32Array, toggles: Int32Array, stops: Int32
     out[num:] = 0
     for token in toggles:
         out[token >> 5] ^= np.int32(1) << np.int32(token & 31)
-    for token in stops:
-        if 0 <= token < 32 * len(out):
-            bit = np.int32(1) << np.int32(token & 31)
-            if is_complete:
-                out[token >> 5] |= bit
-            else:
-                out[token >> 5] &= ~bit
+    set_token_bits(out, stops, is_complete)

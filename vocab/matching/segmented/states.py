@@ -17,7 +17,7 @@ import numpy.typing as npt
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import address_of
 from vocab.automaton.dictionary_trie import UNLISTED, ReferenceWords, build_segmented, build_segmented_overlay
-from vocab.automaton.token_trie import TokenTrie
+from vocab.automaton.token_trie import TokenTrie, bytes_of_part, split_chars
 from vocab.automaton.tokenizer import Speller
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
@@ -171,8 +171,12 @@ class SegmentedStates:
 
     def tokens_to_end(self, state: State) -> int | None:
         """Return how few tokens complete a text from a state; None where none do."""
-        readings = np.asarray(state, dtype=np.int64)
-        fewest = int(kernels.tokens_to_end(self.table, readings))
+        places, part = np.asarray([_place_of(reading) for reading in state], dtype=np.int64), _part_of(state[0])
+        fewest = (
+            kernels.part_distance(self.table, places, len(places), part, 0)
+            if part
+            else kernels.distance_after(self.table, places, len(places))
+        )
         return None if fewest >= NEVER_ENDS else fewest
 
     def gaps_within(self, budget: int) -> npt.NDArray[np.bool_]:
@@ -197,7 +201,8 @@ class SegmentedStates:
             place, part = _place_of(reading), _part_of(reading)
             context, node = _context_of(place), _node_of(place)
             num_nodes = len(self.text.gaps.states) if context < 0 else self.text.trie.num_nodes
-            if reading < 0 or context >= len(self.text.gaps.contexts) or node >= num_nodes or not _is_part(part):
+            is_place = reading >= 0 and context < len(self.text.gaps.contexts) and node < num_nodes
+            if not is_place or split_chars(bytes_of_part(part)) != ((), part):
                 raise ValueError(f"there is no reading {reading} in this list")
         if len({_part_of(reading) for reading in state}) > 1 or len(state) > kernels.MAX_PLACES:
             raise ValueError("these readings are of no one text")
@@ -208,10 +213,8 @@ class SegmentedStates:
         return None if state < 0 else _reading_of(state, 0)
 
     def _is_complete(self, reading: int) -> bool:
-        if _part_of(reading):
-            return False
-        state = kernels.gap_state_of(self.table, _place_of(reading))
-        return state >= 0 and bool(self.text.is_complete[state])
+        gap = self.gap_after(reading)
+        return gap is not None and bool(self.text.is_complete[_place_of(gap)])
 
     def _make(self, reading: int, budget: int) -> _Mask:
         """Make the mask of a reading for a budget, and cache it."""
@@ -288,40 +291,19 @@ class SegmentedStates:
         to_end = np.where(ranks <= self.table[kernels.N_WORDS], 0, kernels.FAR).astype(np.uint8)
         to_end[0] = kernels.FAR
         self.table[kernels.TO_END] = address_of(to_end)
-        counting.measure_nodes(self.table, trie.num_nodes, self.text.edge_tokens)
+        counting.measure_nodes(self.table, to_end, self.text.edge_tokens)
         return to_end
 
     def _measure_gaps(self) -> Int32Array:
         """Return how few tokens complete a text from each gap state, int32; also find the longest distance."""
         text, word = self.text, int(self._to_end[0])
-        to_end: Int32Array = np.where(text.is_complete, 0, NEVER_ENDS).astype(np.int32)
-        targets = text.gap_targets.reshape(len(to_end), -1)
-        after_word = text.after_word[text.contexts]
-        while True:
-            before = to_end.copy()
-            steps = np.where(targets >= 0, to_end[targets] + text.mark_tokens, NEVER_ENDS)
-            to_end = np.minimum(to_end, steps.min(axis=1, initial=NEVER_ENDS)).astype(np.int32)
-            if word != kernels.FAR:
-                words = np.where(text.opens_words, to_end[after_word] + word, NEVER_ENDS)
-                to_end = np.minimum(to_end, words).astype(np.int32)
-            if np.array_equal(before, to_end):
-                break
+        word = NEVER_ENDS if word == kernels.FAR else word
+        to_end: Int32Array = text.costs_to(text.is_complete, NEVER_ENDS, text.mark_tokens, word).astype(np.int32)
         self.table[kernels.GAP_TO_END] = address_of(to_end)
         reached, nodes = to_end[to_end < NEVER_ENDS], self._to_end[self._to_end != kernels.FAR]
         # Of a character that is not whole, at most its other bytes come first.
         self._longest_distance = int(reached.max(initial=0)) + int(nodes.max(initial=0)) + 4
         return to_end
-
-
-def _is_part(part: int) -> bool:
-    """Return whether some bytes begin a character that is not whole."""
-    if part == 0:
-        return True
-    try:
-        part.to_bytes(3, "big").lstrip(b"\x00").decode()
-    except UnicodeDecodeError as error:
-        return error.start == 0 and error.reason == "unexpected end of data"
-    return False
 
 
 PlainStates: TypeAlias = ListStates | SegmentedStates

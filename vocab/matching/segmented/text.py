@@ -1,5 +1,6 @@
 """What the states of all N of one text without spaces share: tries, gaps and the table of the compiled code."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +15,7 @@ from vocab.automaton.token_trie import UNSPELLED, TokenTrie
 from vocab.marks import LINE_BREAK
 from vocab.matching.mask_kernels import NEVER_ENDS
 from vocab.matching.segmented import kernels
+from vocab.matching.segmented.kernels import Int64Array
 from vocab.options import ListOptions
 from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton
 
@@ -64,56 +66,50 @@ class SegmentedText:
         at_root = slice(0, np.searchsorted(self.trie.labels[: self.trie.edge_start[1]], kernels.NUM_DIRECT))
         self.root_children[self.trie.labels[at_root]] = self.trie.children[at_root]
         self.edge_nodes = tokens.nodes_of(self.trie.labels)
+        numbers = self.is_any, len(marks), len(tokens.chars), len(tokens.parts), tokens.single[0x80:0xC0].all()
         self.table: AddressTable = np.zeros(kernels.TABLE_SIZE, dtype=np.int64)
-        self.table[kernels.IS_ANY], self.table[kernels.NUM_MARKS] = self.is_any, len(marks)
-        self.table[kernels.NUM_CHARS], self.table[kernels.NUM_PARTS] = len(tokens.chars), len(tokens.parts)
-        self.table[kernels.HAS_ALL_BYTES] = tokens.single[0x80:0xC0].all()
-        trie = self.trie
-        arrays: dict[int, Int32Array | Uint8Array] = {
-            kernels.EDGE_START: trie.edge_start,
-            kernels.LABELS: trie.labels,
-            kernels.CHILDREN: trie.children,
-            kernels.PARENTS: trie.parents,
-            kernels.DEPTHS_OF_NODES: trie.depths,
-            kernels.OWN_LABELS: trie.own_labels,
-            kernels.RANKS: trie.ranks,
-            kernels.BELOW: trie.below,
-            kernels.LINKS: trie.links,
-            kernels.CUT_RANKS: trie.cut_ranks,
-            kernels.NUM_CUT: trie.num_cut,
-            kernels.WHOLE_RANKS: trie.whole_ranks,
-            kernels.MARKS: self.marks,
-            kernels.GAP_TARGETS: self.gap_targets,
-            kernels.IS_COMPLETE: self.is_complete,
-            kernels.OPENS_WORDS: self.opens_words,
-            kernels.STARTS_SENTENCE: self.starts_sentence,
-            kernels.CONTEXTS: self.contexts,
-            kernels.AFTER_WORD: self.after_word,
-            kernels.SYMBOLS: tokens.symbols,
-            kernels.DEPTHS: tokens.depths,
-            kernels.ENDS: tokens.ends,
-            kernels.TOKEN_START: tokens.token_start,
-            kernels.TOKENS: tokens.tokens,
-            kernels.CHARS: tokens.chars,
-            kernels.CHAR_NODES: tokens.char_nodes,
-            kernels.PARTS: tokens.parts,
-            kernels.PART_NODES: tokens.part_nodes,
-            kernels.DATA: tokens.data,
-            kernels.DATA_START: tokens.starts,
-            kernels.ROOT_CHILDREN: self.root_children,
-            kernels.MARK_NUMBERS: self.mark_numbers,
-            kernels.SINGLE: tokens.single,
-            kernels.EDGE_NODES: self.edge_nodes,
-        }
-        for index, array in arrays.items():
-            self.table[index] = address_of(array)
-        self.edge_tokens = self._tokens_of(trie.labels)
+        self.table[kernels.IS_ANY : kernels.EDGE_START] = numbers
+        self.table[kernels.EDGE_START : kernels.TO_END] = [address_of(array) for array in self._arrays()]
+        self.edge_tokens = self._tokens_of(self.trie.labels)
         self.with_marks = tokens.tokens_with(marks)
         self.mark_tokens = self._tokens_of(self.marks)
 
     @property
     def num_bytes(self) -> int:
         return self.trie.num_bytes + self.gap_targets.nbytes + self.edge_tokens.nbytes
+
+    def costs_to(
+        self, is_end: Uint8Array, far: int, mark_costs: Int32Array | int, word_costs: Int32Array | Uint8Array | int
+    ) -> Int64Array:
+        """Return what it costs at least to come from each gap state to the end of something, int64; ``far`` for never.
+
+        Args:
+            is_end: uint8 (states,), where that ends.
+            far: Greater than any cost.
+            mark_costs: Of each mark, or of any.
+            word_costs: Of the word after each state, or after any.
+        """
+        costs: Int64Array = np.where(is_end, 0, far).astype(np.int64)
+        targets, after_word = self.gap_targets.reshape(len(costs), -1), self.after_word[self.contexts]
+        while True:
+            before = costs
+            by_marks = np.where(targets >= 0, costs[targets] + mark_costs, far).min(axis=1, initial=far)
+            by_words = np.where(self.opens_words, costs[after_word] + word_costs, far)
+            costs = np.minimum(costs, np.minimum(by_marks, by_words))
+            if np.array_equal(before, costs):
+                return costs
+
+    def _arrays(self) -> Sequence[Int32Array | Uint8Array]:
+        """Return the arrays in the order of the table."""
+        trie, tokens = self.trie, self.tokens
+        return (
+            *(trie.edge_start, trie.labels, trie.children, trie.parents, trie.depths, trie.own_labels),
+            *(trie.ranks, trie.below, trie.links, trie.cut_ranks, trie.num_cut, trie.whole_ranks),
+            *(self.marks, self.mark_numbers, self.gap_targets, self.is_complete, self.opens_words),
+            *(self.starts_sentence, self.contexts, self.after_word, self.root_children, self.edge_nodes),
+            *(tokens.symbols, tokens.depths, tokens.ends, tokens.token_start, tokens.tokens, tokens.chars),
+            *(tokens.char_nodes, tokens.parts, tokens.part_nodes, tokens.data, tokens.starts, tokens.single),
+        )
 
     def _tokens_of(self, chars: Int32Array) -> Int32Array:
         """Return how few tokens spell each character."""

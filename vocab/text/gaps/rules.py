@@ -1,7 +1,16 @@
-"""What the rules of gaps are made of: places, and the steps between them by characters."""
+"""The rules of gaps: what may stand before, between and after words, as places and the steps between them.
 
+A blank may be a space or the beginning of " - ", a dash may join or open, and "3." may go on as a number.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from vocab import marks
+from vocab.marks import LanguageMarks, Marks, UnspacedMarks
+from vocab.options import End, Layout
 
 NO_MARK, COLON, SENTENCE, END = 0, 1, 2, 3
 """What a run of closing marks has seen; ``END`` is a sentence mark with nothing but quotes and brackets after it."""
@@ -29,21 +38,274 @@ START: Final = Place("start", seen=SENTENCE)
 Step: TypeAlias = tuple[Iterable[str], Place]
 """Characters, ``OPENING`` or ``CLOSING``, and the place that each of them leads to."""
 
+BEFORE_UNIT: Final = frozenset({"start", "start_blank", "space", "break", "open", "inverted"})
+"""Where a word or a number may start."""
 
-class GapRules(Protocol):
+WORD_MAY_FOLLOW: Final = BEFORE_UNIT | {"elision"}
+
+
+@dataclass(frozen=True)
+class GapRules(ABC):
     """The rules of gaps for one kind of punctuation. Equal rules are equal, so that automata are built once."""
 
-    def __hash__(self) -> int: ...
+    layout: Layout
+    numbers: bool
+    end: End
 
     @property
     def pairs(self) -> tuple[str, ...]:
         """Return the marks that open and close, two characters each."""
+        return ()
 
+    @abstractmethod
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place: the characters that may follow, and the place after each."""
 
+    @abstractmethod
     def is_complete(self, place: Place) -> bool:
         """Return whether a text may stop at a place, if nothing is open."""
 
     def is_before_word(self, place: Place) -> bool:
         """Return whether a word may begin at a place."""
+        return place.kind in WORD_MAY_FOLLOW
+
+
+def possessive_steps(place: Place) -> Iterator[Step]:
+    """Yield the steps of the English 's from a place: its apostrophe, then its letter."""
+    if place.kind == "possessable":
+        yield marks.APOSTROPHES, Place("apostrophe")
+    if place.kind == "apostrophe":
+        yield marks.POSSESSIVE_LETTER, Place("word")
+
+
+def number_steps(place: Place, *, may_begin: bool, percent: str = marks.PERCENT) -> Iterator[Step]:
+    """Yield the steps of a number from a place: digits, joints and the percent sign; the first where one may begin."""
+    # ``run`` counts the characters of a number: after a joint there must be room for a digit.
+    kind, run, _ = place
+    if may_begin:
+        yield marks.DIGITS, Place("digits", 1)
+    if kind in ("digits", "joint") and run < marks.MAX_NUMBER_CHARS:
+        yield marks.DIGITS, Place("digits", run + 1)
+    if kind == "digits" and run < marks.MAX_NUMBER_CHARS - 1:
+        yield marks.NUMBER_JOINTS, Place("joint", run + 1)
+    if kind == "digits" and run < marks.MAX_NUMBER_CHARS:
+        yield percent, Place("word")
+
+
+_AFTER_FREE: Final = frozenset({"word", "possessable", "digits", "close"})
+
+
+@dataclass(frozen=True)
+class UnpairedMarks(GapRules):
+    """``punctuation`` ``full``, ``basic`` and ``none``: marks in short runs, unpaired."""
+
+    marks: Marks
+
+    def is_complete(self, place: Place) -> bool:
+        if self.end == "sentence":
+            return place.kind == "close" and place.seen == END
+        return place.kind in _AFTER_FREE
+
+    def steps(self, place: Place) -> Iterator[Step]:
+        """Yield the steps from a place, as ``GapRules.steps``."""
+        kind, run, seen = place
+        yield from possessive_steps(place)
+        if kind == "start":
+            yield marks.BLANK, Place("start_blank", seen=seen)
+        if kind in _AFTER_FREE:
+            yield from self._gap_steps(place)
+        if kind == "break" and run < marks.MAX_LINE_BREAKS:
+            yield marks.LINE_BREAK, Place("break", run + 1, seen)
+        if kind == "dash_blank":
+            yield self.marks.spaced_dashes, Place("dash")
+        if kind == "dash":
+            yield marks.BLANK, Place("space")
+        opened = run if kind == "open" else 0
+        if kind in BEFORE_UNIT and opened < marks.MAX_OPEN_RUN:
+            yield self.marks.open, Place("open", opened + 1, seen)
+        if self.numbers:
+            yield from number_steps(place, may_begin=place.kind in BEFORE_UNIT)
+
+    def _gap_steps(self, place: Place) -> Iterator[Step]:
+        """Yield the characters that may follow a word or closing mark, and where to."""
+        run, seen = (place.run, place.seen) if place.kind == "close" else (0, NO_MARK)
+        if run < marks.MAX_CLOSE_RUN:
+            for mark in self.marks.close:
+                yield mark, Place("close", run + 1, self._seen_with(mark, seen))
+        yield marks.BLANK, Place("space", seen=SENTENCE if seen >= SENTENCE else NO_MARK)
+        if self.marks.spaced_dashes:
+            yield marks.BLANK, Place("dash_blank")
+        yield self.marks.joining_dashes, Place("space")
+        if seen != NO_MARK or self.layout == "lines":
+            yield marks.LINE_BREAK, Place("break", 1, SENTENCE)
+
+    def _seen_with(self, mark: str, seen: int) -> int:
+        """Return what a run of marks has seen with one more; ``END`` only where a text's end depends on it."""
+        if mark in self.marks.sentence:
+            return END if self.end == "sentence" else SENTENCE
+        if mark in marks.CLOSING_QUOTES:
+            return seen
+        return max(min(seen, SENTENCE), COLON if mark == marks.COLON else NO_MARK)
+
+
+_BEFORE_MARKS: Final = frozenset({"word", "possessable", "digits"})
+"""Closing marks of pairs may have come; they change nothing but what is open."""
+
+_ENDED: Final = frozenset({"stop", "question", "exclamation", "ended", "closed_end"})
+"""After a sentence mark: the first three may be the first of several; after the last, a pair has closed."""
+
+_AFTER_UNIT: Final = _BEFORE_MARKS | _ENDED | {"pause", "colon"}
+
+_STOP: Final = "."
+_EXCLAMATION: Final = "!"
+
+
+@dataclass(frozen=True)
+class PairedMarks(GapRules):
+    """``punctuation: standard``: few marks, and quotation marks and brackets in pairs.
+
+    One character never stands for two marks, even one that opens and closes: it opens before a word, and closes after
+    one.
+    """
+
+    marks: LanguageMarks
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        return self.marks.pairs
+
+    def is_complete(self, place: Place) -> bool:
+        return place.kind in (_ENDED if self.end == "sentence" else _AFTER_UNIT)
+
+    def steps(self, place: Place) -> Iterator[Step]:
+        """Yield the steps from a place, as ``GapRules.steps``."""
+        yield from possessive_steps(place)
+        if place.kind in BEFORE_UNIT:
+            yield from self._opening(place)
+        if place.kind in _AFTER_UNIT:
+            yield from self._closing(place.kind)
+            yield from self._gap(place.kind)
+        yield from self._inside_gap(place)
+        if self.numbers:
+            yield from number_steps(place, may_begin=place.kind in BEFORE_UNIT)
+
+    def _opening(self, place: Place) -> Iterator[Step]:
+        """Yield the steps before a word: a mark that opens a pair, and inverted marks."""
+        kind, run, seen = place
+        yield (OPENING,), Place("space", 0, seen)
+        for number, mark in enumerate(self.marks.inverted):
+            # ``run`` is a set: the two may stand together, either first.
+            others, own = run if kind == "inverted" else 0, 1 << number
+            if not others & own:
+                yield mark, Place("inverted", others | own, seen)
+
+    def _closing(self, kind: str) -> Iterator[Step]:
+        """Yield the steps to a mark after a word or mark: one that closes a pair, a sentence mark, a pause."""
+        yield (CLOSING,), Place("word" if kind in _BEFORE_MARKS else "closed_end" if kind in _ENDED else kind)
+        if kind in _BEFORE_MARKS:
+            yield from self._first_mark()
+        elif kind == "closed_end":
+            yield self.marks.pauses.replace(marks.COLON, ""), Place("pause")
+        elif kind == "stop":
+            yield _STOP, Place("dots")
+        elif kind == "question":
+            yield _EXCLAMATION, Place("ended")
+        elif kind == "exclamation":
+            yield self.marks.questions, Place("ended")
+
+    def _first_mark(self) -> Iterator[Step]:
+        """Yield the steps to the first sentence mark or pause after a word."""
+        for mark in self.marks.sentence:
+            kind = {_STOP: "stop", _EXCLAMATION: "exclamation"}.get(mark, "ended")
+            yield mark, Place("question" if mark in self.marks.questions else kind)
+        for mark in self.marks.pauses:
+            # Only a line break tells the colon from the others.
+            is_colon = mark == marks.COLON and self.layout == "prose"
+            yield mark, Place("colon" if is_colon else "pause")
+
+    def _gap(self, kind: str) -> Iterator[Step]:
+        """Yield the steps that begin a gap after a word or mark: blank, dash or line break."""
+        yield marks.BLANK, Place("space", seen=SENTENCE if kind in _ENDED else NO_MARK)
+        yield marks.BLANK, Place("dash_blank")
+        yield self.marks.joining_dashes, Place("space")
+        if kind in _ENDED or kind == "colon" or self.layout == "lines":
+            yield marks.LINE_BREAK, Place("break", 1, SENTENCE)
+
+    def _inside_gap(self, place: Place) -> Iterator[Step]:
+        """Yield the steps within a gap: after its blank, dash or line break, and further dots."""
+        kind, run, seen = place
+        if kind == "start":
+            yield marks.BLANK, Place("space", seen=seen)
+        if kind == "dots":
+            yield _STOP, Place("ended")
+        if kind == "dash_blank":
+            yield self.marks.spaced_dashes, Place("dash")
+        if kind == "dash":
+            yield marks.BLANK, Place("space")
+        if kind == "break":
+            # After the last line break it is as after a blank.
+            is_last = run + 1 == marks.MAX_LINE_BREAKS
+            yield marks.LINE_BREAK, Place("space", 0, seen) if is_last else Place("break", run + 1, seen)
+
+
+_DOTS: Final = "…"
+
+_UNSPACED_UNIT: Final = frozenset({"word", "digits", "repeat"})
+_UNSPACED_ENDED: Final = frozenset({"exclamation", "dots", "ended", "closed_end"})
+_UNSPACED_PAUSE: Final = frozenset({"pause"})
+
+
+@dataclass(frozen=True)
+class UnspacedRules(GapRules):
+    """The rules of a language written without spaces: a word may begin after any word or mark, and at the start."""
+
+    marks: UnspacedMarks
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        return self.marks.pairs
+
+    def is_complete(self, place: Place) -> bool:
+        if place.kind in _UNSPACED_ENDED:
+            return True
+        is_end = place.kind in _UNSPACED_UNIT or (self.end == "word" and place.kind in _UNSPACED_PAUSE)
+        return is_end and (self.end == "word" or self.marks.ends_bare)
+
+    def is_before_word(self, place: Place) -> bool:
+        return place.kind not in ("dash", "joint")
+
+    def steps(self, place: Place) -> Iterator[Step]:
+        """Yield the steps from a place, as ``GapRules.steps``."""
+        kind, run, seen = place
+        starts = SENTENCE if kind in _UNSPACED_ENDED or seen == SENTENCE else NO_MARK
+        if self.is_before_word(place):
+            yield (OPENING,), Place("open", 0, starts)
+        if kind in _UNSPACED_UNIT:
+            yield (CLOSING,), Place("word")
+            yield self.marks.sentence.replace(_DOTS, ""), Place("ended", seen=SENTENCE)
+            yield self.marks.exclamations, Place("exclamation", seen=SENTENCE)
+            yield (_DOTS if _DOTS in self.marks.sentence else ""), Place("dots", seen=SENTENCE)
+            yield self.marks.pauses, Place("pause")
+            yield self.marks.dash, Place("dash")
+            yield (self.marks.repeat if kind == "word" else ""), Place("repeat")
+        if kind in _UNSPACED_ENDED:
+            yield (CLOSING,), Place("closed_end", seen=SENTENCE)
+        if kind == "exclamation":
+            yield self.marks.exclamations, Place("ended", seen=SENTENCE)
+        if kind == "dots":
+            yield _DOTS, Place("ended", seen=SENTENCE)
+        if kind == "dash":
+            yield self.marks.dash, Place("joined")
+        if self.marks.has_blanks and kind in (_UNSPACED_UNIT | _UNSPACED_ENDED | _UNSPACED_PAUSE):
+            ends_bare = self.marks.ends_bare and kind not in _UNSPACED_PAUSE
+            yield marks.BLANK, Place("blank", seen=SENTENCE if ends_bare else starts)
+        can_break = kind in _UNSPACED_ENDED or (self.layout == "lines" and kind in _UNSPACED_UNIT | _UNSPACED_PAUSE)
+        if can_break or (self.marks.ends_bare and kind in _UNSPACED_UNIT):
+            yield marks.LINE_BREAK, Place("break", 1, SENTENCE)
+        if kind == "break" and run < marks.MAX_LINE_BREAKS:
+            yield marks.LINE_BREAK, Place("break", run + 1, SENTENCE)
+        if self.numbers:
+            # Where marks are those of numbers too, a blank stands between them.
+            is_after_mark = self.marks.has_blanks and kind in _UNSPACED_PAUSE | _UNSPACED_ENDED
+            may_begin = kind not in ("digits", "joint", "dash") and not is_after_mark
+            yield from number_steps(place, may_begin=may_begin, percent="")

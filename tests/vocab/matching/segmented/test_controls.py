@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+import numpy as np
 import pytest
 
 from tests.vocab.matching.segmented.worlds import World, mask_of, worlds
@@ -96,6 +97,17 @@ def test_random_texts_keep_to_the_limits_and_come_to_no_dead_end() -> None:
             assert_keeps_to(world, controls, settled, is_whole=False)
             num_new += any(word not in world.allowed for words in sentences(world, settled) for word in words)
     assert num_new
+
+
+def test_a_mask_of_more_tokens_than_the_tokenizer_has_is_filled_and_followed() -> None:
+    for world, controls in controlled(random.Random(3)):
+        states, num_words = SegmentedControls(world.states, controls), (len(world.facts.token_bytes) + 31) // 32
+        out = np.full(num_words + 2, -1, dtype=np.int32)
+        for _ in range(2):
+            states.fill(out, states.start, NO_BUDGET)
+            assert not out[num_words:].any()
+        token = min(mask_of(states, states.start, len(world.facts.token_bytes)))
+        assert states.target(states.start, token, NO_BUDGET)
 
 
 @pytest.mark.parametrize("has_new_words", [False, True])
