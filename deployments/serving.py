@@ -81,9 +81,16 @@ def serve_until_signal(start: Callable[[ServeDeploySchema], None]) -> None:
     set_serve_environment()
     try:
         start(config)
+        print(f"metrics: {metrics_url()}", flush=True)
         wait_for_signal()
     except KeyboardInterrupt:
         stop([application.name for application in config.applications])
+
+
+def metrics_url() -> str:
+    """Return where the metrics of this node can be read."""
+    [node] = (node for node in ray.nodes() if node["NodeID"] == ray.get_runtime_context().get_node_id())
+    return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
 
 
 def main() -> None:

@@ -56,6 +56,7 @@ _MILESTONES: Final = (
     (r"Loading weights took", "the model's weights are loaded"),
     (r"init engine .* took", "the engine is warm"),
     (r"is ready; its engine keeps", "the engine has proved that it keeps to word lists"),
+    (r"metrics: (http\S+)", r"metrics for Prometheus: \1"),
 )
 _FAILURES: Final = re.compile(
     r"Deploying app .* failed|Exception in Replica\(|Failed to update the deployments|Received unexpected error"

@@ -18,6 +18,7 @@ from deployments.ingress.answers import ClientLeft, owner_of
 from deployments.ingress.connections.read_ahead import limit_fetching
 from deployments.ingress.connections.send_ahead import SendAhead
 from deployments.ingress.routing import raw_path
+from deployments.metrics import FIRST_BYTE_SECONDS, REFUSALS, REQUEST_SECONDS, REQUESTS
 from deployments.settings.limits import Limits
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -57,6 +58,7 @@ class _Exchange:
         self._scope = scope
         self._send = send
         self._status: int | None = None
+        self._begun_s = 0.0
         self._started_at = time.monotonic()
         self.request_id = f"req-{uuid.uuid4().hex}"
         scope.setdefault("state", {})["request_id"] = self.request_id
@@ -76,8 +78,10 @@ class _Exchange:
             await self._answer_error(error)
         finally:
             self._log()
+            self._measure()
 
     async def _answer_error(self, error: ApiError) -> None:
+        REFUSALS.inc(tags={"code": error.code or error.type})
         await self._answer(error.status, error.to_json(), (("Content-Type", "application/json"), *error.headers))
 
     async def _answer(self, status: int, body: bytes, headers: tuple[tuple[str, str], ...]) -> None:
@@ -95,6 +99,7 @@ class _Exchange:
         """Send a message; an answer's start gets the request id and the headers added so far."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
+            self._begun_s = time.monotonic() - self._started_at
             headers = MutableHeaders(scope=message)
             headers.update(self._scope["state"].get(_HEADERS, {}))
             headers["X-Request-Id"] = self.request_id
@@ -111,3 +116,11 @@ class _Exchange:
             self._status or "-",
             1000 * (time.monotonic() - self._started_at),
         )
+
+    def _measure(self) -> None:
+        """Count the request, and its times, by its route."""
+        route = self._scope["state"].get("route", "other")
+        status = str(self._status or "-")
+        REQUESTS.inc(tags={"route": route, "status": status, "key": owner_of(self._scope)})
+        REQUEST_SECONDS.observe(time.monotonic() - self._started_at, {"route": route})
+        FIRST_BYTE_SECONDS.observe(self._begun_s, {"route": route})

@@ -100,9 +100,11 @@ def route_check(routes: Routes) -> ScopeCheck:
     """Return a check that refuses unknown paths (404) and other methods (405)."""
 
     def check(scope: Mapping[str, Any]) -> None:
-        methods = _methods(routes, raw_path(scope))
-        if methods is None:
+        route = _route(routes, raw_path(scope))
+        if route is None:
             raise NotFoundError("There is nothing at this path.")
+        scope["state"]["route"] = route.decode()
+        methods = routes[route]
         if scope["method"] not in methods:
             raise MethodNotAllowedError(methods)
 
@@ -115,14 +117,14 @@ def raw_path(scope: Mapping[str, Any]) -> bytes:
     return path.partition(b"?")[0]
 
 
-def _methods(routes: Routes, path: bytes) -> tuple[str, ...] | None:
-    """Return the methods of the route that a path matches; None for an unknown path."""
+def _route(routes: Routes, path: bytes) -> bytes | None:
+    """Return the route that a path matches; None for an unknown path."""
     if path in routes and (path == b"/" or not path.endswith(b"/")):
-        return routes[path]
-    for pattern, methods in routes.items():
+        return path
+    for pattern in routes:
         if b"*" in pattern:
             if re.fullmatch(re.escape(pattern).replace(rb"\*", _ID), path):
-                return methods
+                return pattern
         elif pattern.endswith(b"/") and pattern != b"/" and path.startswith(pattern) and len(path) > len(pattern):
-            return methods
+            return pattern
     return None

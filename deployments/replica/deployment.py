@@ -28,6 +28,7 @@ from deployments.contract import (
 )
 from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
+from deployments.metrics import report_replica
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
@@ -56,6 +57,7 @@ from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 from vocab.vllm_plugin import patches
+from vocab.vllm_plugin.mask_statistics import MaskStatistics
 
 logger = logging.getLogger("ray.serve")
 
@@ -81,6 +83,7 @@ class Replica(LLMServer):
         # Read in the engine's own process by the plugin that fills the masks (``vocab.vllm_plugin.backend``).
         os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
         os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
+        masks = MaskStatistics.share()
         if (known := settings.engine_kwargs.get("max_model_len")) is not None:
             check_context(settings, int(known))
         tokenizer = await asyncio.to_thread(configuration.read_tokenizer, settings)
@@ -141,6 +144,14 @@ class Replica(LLMServer):
             FairSemaphore(self._num_batch_sequences(settings)),
         )
         self._watch = asyncio.create_task(self._watch_engine(settings))
+        self._metrics = asyncio.create_task(
+            report_replica(
+                masks.read,
+                num_running=lambda: self._semaphore.num_taken,
+                num_waiting=lambda: self._semaphore.num_waiting,
+                cache_bytes=lambda: states.num_bytes,
+            )
+        )
         self._follower = asyncio.create_task(adapters.keep_in_sync())
         watch_event_loop()
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)

@@ -19,6 +19,7 @@ from cachetools import LRUCache
 from limits import RateLimitItemPerHour
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.metrics import COMPILE_SECONDS, LISTS
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.rates import IN_MEMORY, RateExceededError, Rates
 from deployments.settings.keys import NO_OWNER
@@ -185,6 +186,8 @@ class Vocabulary:
         """Return a compiled list, known or compiled now; a new one counts against the owner's limit."""
         if key not in self._known:
             await self._count(owner)
+        else:
+            LISTS.inc(tags={"found": "known"})
 
         async def make() -> Compiled:
             return self._count_compiled(await self._compiler.compile(job, owner))
@@ -211,7 +214,9 @@ class Vocabulary:
     def _count_compiled(self, compiled: Compiled) -> Compiled:
         """Count a compiled or stored list in the statistics, and log it; return it."""
         self._counts["num_loaded" if compiled.was_stored else "num_compiles"] += 1
+        LISTS.inc(tags={"found": "stored" if compiled.was_stored else "compiled"})
         if not compiled.was_stored:
+            COMPILE_SECONDS.observe(compiled.seconds)
             logger.info(
                 "compiled %d words in %.2f s, artefact %s",
                 compiled.num_words, compiled.seconds, compiled.digest[:12],

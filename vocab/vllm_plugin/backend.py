@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 
 import llguidance
@@ -29,6 +30,7 @@ from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIA
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference, parse_lark
 from vocab.vllm_plugin import cpu_patches, log_mass_hook, rows
+from vocab.vllm_plugin.mask_statistics import MaskStatistics
 from vocab.vllm_plugin.patches import Patch, install_patches
 
 logger = init_logger("vllm.wordbound")
@@ -84,6 +86,7 @@ class WordboundBackend(XgrammarBackend):
         self._lists = EngineCache(Path(folder), facts, max_bytes) if folder else None
         self._textless = facts.textless
         self._bitmask_arrays = _BitmaskArrays()
+        self._statistics = MaskStatistics.shared()
         # Not in a client's time: vLLM makes the backend for the replica's own start-up check.
         warm_up()
 
@@ -113,7 +116,7 @@ class WordboundBackend(XgrammarBackend):
             )
         stops = self._textless.intersection(stop_token_ids or ())
         matcher = Matcher.of(reference, self._lists.for_text(reference), stops)
-        return WordGrammar(matcher, self._bitmask_arrays)
+        return WordGrammar(matcher, self._bitmask_arrays, self._statistics)
 
     def _compile_lark(self, grammar: str) -> StructuredOutputGrammar:
         """Compile a grammar in llguidance's Lark.
@@ -152,9 +155,10 @@ class _BitmaskArrays:
 class WordGrammar(StructuredOutputGrammar):
     """A matcher with the interface of vLLM's scheduler."""
 
-    def __init__(self, matcher: Matcher, bitmask_arrays: _BitmaskArrays) -> None:
+    def __init__(self, matcher: Matcher, bitmask_arrays: _BitmaskArrays, statistics: MaskStatistics) -> None:
         self._matcher = matcher
         self._bitmask_arrays = bitmask_arrays
+        self._statistics = statistics
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Advance by tokens; those after a stop token are ignored. Return False where the list forbids one."""
@@ -184,7 +188,9 @@ class WordGrammar(StructuredOutputGrammar):
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         """Fill a row of ``bitmask``, int32 (sequences, words), on the CPU."""
+        started_at = perf_counter()
         self._matcher.fill_bitmask(self._bitmask_arrays.of(bitmask)[batch_index])
+        self._statistics.add(perf_counter() - started_at)
 
     def is_terminated(self) -> bool:
         return self._matcher.is_terminated

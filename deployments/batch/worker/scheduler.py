@@ -18,6 +18,7 @@ from typing import Final
 from deployments.batch.state.records import OPEN, BatchRecord
 from deployments.batch.worker.run import run_batch
 from deployments.batch.worker.run_context import RunContext
+from deployments.metrics import BATCH_LINES, BATCHES
 
 logger = logging.getLogger("ray.serve")
 
@@ -106,9 +107,13 @@ class BatchScheduler:
             if not run.thread.is_alive():
                 del self._running[batch_id]
                 self._had_slot_at[run.owner] = time.monotonic()
+        batches = self._context.store.open_batches()
+        BATCHES.set(len(self._running), {"state": "running"})
+        BATCHES.set(len(batches) - len(self._running), {"state": "waiting"})
+        BATCH_LINES.set(sum(batch.total - batch.completed - batch.failed for batch in batches))
         waiting = [
             batch
-            for batch in self._context.store.open_batches()
+            for batch in batches
             if batch.id not in self._running and time.monotonic() >= self._not_before.get(batch.id, 0.0)
         ]
         while waiting:

@@ -14,6 +14,7 @@ from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import Answer, ChatBody, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
+from deployments.metrics import ANSWERS
 from deployments.protocol.generation.listed_json import json_field, listed_schema, named_tool
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
@@ -136,6 +137,7 @@ class ChatAnswerer:
             request = request.with_decoding(no_repeat_ngram_size=default)
         request = self._with_hint(request)
         search = None if request.decoding.is_plain else SearchRequest(request.decoding)
+        ANSWERS.inc(tags={"constrained": str(vocabulary is not None).lower()})
         if vocabulary is None:
             return self._answer_free(request, search)
         return self._answer_constrained(request, vocabulary, search)

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from deployments.contract import ENGINE_START_S
 from deployments.errors import EngineError, OverloadedError
+from deployments.metrics import LOG_MASS, WORDS
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.search.request import AnswerCost
 from vocab.errors import VocabularyError
@@ -96,6 +97,7 @@ class AnswerRules:
             "num_distinct_words": max((coverage.num_distinct_words for coverage in read), default=0),
             "max_rank": max((coverage.max_rank for coverage in read), default=0),
         }
+        WORDS.inc(block["num_words"])
         if isinstance(self.reader, AnswerReader):
             block["num_fixed_strings"] = sum(self.reader.num_fixed_strings(text) for text in texts if text)
         if self.authored is not None:
@@ -104,7 +106,10 @@ class AnswerRules:
             block |= self.authored.block(texts)
         if cost is None or not texts:
             return block
-        return block | cost.block(texts[0], read[0].num_words if texts[0] else 0)
+        cost_block = cost.block(texts[0], read[0].num_words if texts[0] else 0)
+        if (log_mass := cost_block.get("log_mass_per_word")) is not None:
+            LOG_MASS.observe(log_mass)
+        return block | cost_block
 
 
 def finish_answer(answer: dict[str, Any], rules: AnswerRules, cost: AnswerCost | None = None) -> dict[str, Any]:
