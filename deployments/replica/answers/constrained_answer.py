@@ -97,7 +97,8 @@ class AnswerRules:
             "num_distinct_words": max((coverage.num_distinct_words for coverage in read), default=0),
             "max_rank": max((coverage.max_rank for coverage in read), default=0),
         }
-        WORDS.inc(block["num_words"])
+        if block["num_words"]:
+            WORDS.inc(block["num_words"])
         if isinstance(self.reader, AnswerReader):
             block["num_fixed_strings"] = sum(self.reader.num_fixed_strings(text) for text in texts if text)
         if self.authored is not None:
