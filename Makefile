@@ -17,7 +17,7 @@ MISMATCHED := torchvision torchaudio torchcodec
 STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
 
 .PHONY: lists page check-page docs demo train test unit test-fresh test-slow test-optimized stress test-postgres lint types constraints \
-  check-constraints bench bench-masks bench-gpu bench-quality clean
+  check-constraints bench bench-masks bench-gpu bench-quality soak chaos clean
 .DEFAULT_GOAL := demo
 # The tests start Python some hundred times, and pytest rewrites each of their files: both are cached in __pycache__.
 unexport PYTHONDONTWRITEBYTECODE
@@ -99,6 +99,14 @@ bench-masks: $(READY)
 # On a CUDA machine, in the environment that has vLLM for it: make bench-gpu PYTHON=… ARGS="--model PATH"; --help has all.
 bench-gpu:
 	@$(PYTHON) -m benchmarks.gpu $(ARGS)
+
+# Twenty minutes of mixed traffic: every request's fate, and the memory of every process.
+soak: $(READY)
+	$(BIN)/python -m benchmarks soak $(ARGS)
+
+# Ten minutes of it, while a random process is killed each minute.
+chaos: $(READY)
+	$(BIN)/python -m benchmarks soak --minutes 10 --kill-every 60 --replicas 2 $(ARGS)
 
 # How well each way to choose a text reads; takes hours, and goes on where it was ended: benchmarks/quality.py --help
 bench-quality: $(READY)

@@ -18,6 +18,7 @@ NAMES = {
     "kills": "--model",
     "lane": "--model",
     "particles": "--model",
+    "soak": "--model",
 }
 """Each benchmark that needs the model, and its option for it."""
 
