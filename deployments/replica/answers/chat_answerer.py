@@ -228,6 +228,7 @@ class ChatAnswerer:
             reader = listed.reader if authored is None else authored.reader
             if body.get("continue_final_message"):
                 begun = text_of(body["messages"][-1]["content"])
+                self._prompts.plain.check_end(begun, "messages")
                 reader = await asyncio.to_thread(reader_after_text, reader, begun, "messages")
             elif "prompt" in body:
                 reader = await asyncio.to_thread(reader_after_prompts, reader, body, self._prompts.plain)

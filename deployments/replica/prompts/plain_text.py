@@ -22,6 +22,12 @@ SEPARATORS: Final = ("\u200b", "\u2060", " ")
 _TAG = re.compile(r"<\|.*\|>", re.DOTALL)
 
 
+_UNREADABLE: Final = "\ufffd"
+"""What a tokenizer makes of bytes that are no character."""
+
+_END_CHARACTERS: Final = 16
+
+
 class PlainText:
     """Rewrites text so that the tokenizer, one of transformers', finds no special token in it.
 
@@ -63,6 +69,21 @@ class PlainText:
             return prompt[max(ends, default=0) :]
         specials = (number for number, token in enumerate(prompt, start=1) if token in self._special_ids)
         return str(self._tokenizer.decode(prompt[max(specials, default=0) :]))
+
+    def check_end(self, text: str, param: str) -> None:
+        """Refuse a text to continue whose end the tokenizer cannot spell: vLLM's answer would begin with that text.
+
+        Raises:
+            EngineError: With status 400; its ``param`` is the field.
+        """
+        tokens = self._tokenizer.encode(text[-_END_CHARACTERS:], add_special_tokens=False)
+        if str(self._tokenizer.decode(tokens)).endswith(_UNREADABLE):
+            raise EngineError(
+                400,
+                f"'{param}' ends with {text[-1]!a}, which the model's tokenizer cannot spell: leave it out, or let "
+                "something else follow it.",
+                param=param,
+            )
 
     def of_json(self, value: Any) -> Any:
         """Return the JSON value with every string in it rewritten, and the text parts of a message joined to one text.
@@ -138,9 +159,13 @@ def reader_after_prompts(reader: TextReader, body: ChatBody, plain: PlainText) -
     """Return the one reader of what the model writes after the prompts of a completion.
 
     Raises:
-        EngineError: With status 400: a prompt breaks off inside a word, or they do not end alike.
+        EngineError: With status 400: a prompt breaks off inside a word or ends with what the tokenizer cannot spell,
+            or they do not end alike.
     """
-    first, *others = (reader_after_text(reader, plain.tail(prompt), "prompt") for prompt in prompts_of(body))
+    tails = [plain.tail(prompt) for prompt in prompts_of(body)]
+    for tail in tails:
+        plain.check_end(tail, "prompt")
+    first, *others = (reader_after_text(reader, tail, "prompt") for tail in tails)
     if any(other.place != first.place for other in others):
         raise EngineError(
             400,

@@ -57,6 +57,9 @@ def test_prompts_of_text_and_of_tokens_go_on_alike(
         ("There was a ca", "breaks off inside a word: 'ca'"),
         (["There was a cat. ", "There was a ca"], "breaks off inside a word: 'ca'"),
         (["There was a cat. ", "There was a cat"], "texts that end differently"),
+        # vLLM's answer would begin with the prompt.
+        ("There was a cat. \U00075d71", "which the model's tokenizer cannot spell"),
+        (["There was a cat. ", "There was a cat. \ufffd"], "which the model's tokenizer cannot spell"),
     ],
 )
 def test_a_prompt_inside_a_word_and_prompts_that_end_differently_are_refused(
