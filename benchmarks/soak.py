@@ -196,7 +196,7 @@ def memory(demo: Demo) -> Counter[str]:
 def _kind_of(command: list[str]) -> str:
     """Return a process's name: Ray's own title of it, the module that it runs, or its program."""
     line = " ".join(command)
-    if match := re.match(r"(ray::[\w:.]+|VLLM::\w+)", line):
+    if match := re.match(r"(ray::[\w:]+|VLLM::\w+)", line):
         return match[1].removeprefix("ray::")
     if match := re.search(r"-m ([\w.]+)", line):
         return match[1]
