@@ -259,6 +259,9 @@ def print_memory(samples: list[tuple[float, Counter[str]]]) -> None:
     """Print the memory of each kind of process after five minutes and at the end."""
     settled = [sample for at, sample in samples if at >= 60 * SETTLED_MINUTE] or [samples[0][1]]
     first, last = settled[0], samples[-1][1]
+    if not last:
+        print("\nno process of the service is left")
+        return
     print(f"\nresident memory in MB after {SETTLED_MINUTE} minutes (or at first) and at the end")
     for name, size in sorted(last.items(), key=lambda item: -item[1]):
         before = first.get(name, 0)
@@ -306,7 +309,11 @@ def main() -> None:
     arguments = parser.parse_args()
     # Ray hands metrics on every ten seconds by default.
     os.environ.setdefault("RAY_metrics_report_interval_ms", "500")
-    settings = {"autoscaling": {"min_replicas": arguments.replicas, "max_replicas": arguments.replicas}}
+    # Replicas share the cores that one has by default; one that found no room would leave the service half deployed.
+    settings = {
+        "autoscaling": {"min_replicas": arguments.replicas, "max_replicas": arguments.replicas},
+        "placement_bundles": [{"CPU": 1 / arguments.replicas}],
+    }
     import_path = "benchmarks.stand_in:build" if arguments.stand_in else None
     with tempfile.TemporaryDirectory(prefix="soak") as folder:
         demo = Demo(arguments.model or str(smollm2_path()), Path(folder), settings, import_path=import_path)
