@@ -26,7 +26,9 @@ FIRST_BYTE_SECONDS: Final = Histogram(
     _SECONDS,
     ("route",),
 )
-REFUSALS: Final = Counter("wordbound_refusals_total", "Requests answered with an error, by its code.", ("code",))
+REFUSALS: Final = Counter(
+    "wordbound_refusals_total", "Requests and streams that ended with an error, by its code.", ("code",)
+)
 ANSWERS: Final = Counter("wordbound_answers_total", "Chats and completions that a replica answered.", ("constrained",))
 WORDS: Final = Counter("wordbound_words_total", "Words of constrained answers.")
 LOG_MASS: Final = Histogram(

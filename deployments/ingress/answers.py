@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from deployments.contract import Answer, Caller
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
 from deployments.ingress.connections.budgets import Backlog, release_slot
+from deployments.metrics import REFUSALS
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -158,6 +159,7 @@ class EventStream(Response):
         except Exception as exception:
             error = to_api_error(exception, self._request_id)
             owner = owner_of(scope)
+            REFUSALS.inc(tags={"code": error.code or error.type})
             logger.warning("%s of %s broke off: %s", self._request_id, owner, error.message, exc_info=exception)
             await send({"type": "http.response.body", "body": _event(error), "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -123,4 +123,6 @@ class _Exchange:
         status = str(self._status or "-")
         REQUESTS.inc(tags={"route": route, "status": status, "key": owner_of(self._scope)})
         REQUEST_SECONDS.observe(time.monotonic() - self._started_at, {"route": route})
-        FIRST_BYTE_SECONDS.observe(self._begun_s, {"route": route})
+        # A client that left saw no answer begin.
+        if self._status not in (None, CLIENT_CLOSED_REQUEST):
+            FIRST_BYTE_SECONDS.observe(self._begun_s, {"route": route})
