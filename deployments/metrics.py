@@ -27,7 +27,7 @@ FIRST_BYTE_SECONDS: Final = Histogram(
     ("route",),
 )
 REFUSALS: Final = Counter(
-    "wordbound_refusals_total", "Requests and streams that ended with an error, by its code.", ("code",)
+    "wordbound_refusals_total", "Requests and streams that failed, by the error's code.", ("code",)
 )
 ANSWERS: Final = Counter("wordbound_answers_total", "Chats and completions that a replica answered.", ("constrained",))
 WORDS: Final = Counter("wordbound_words_total", "Words of constrained answers.")
