@@ -14,6 +14,7 @@ NAMES = {
     "adapters": "--model",
     "batch": "--model",
     "lm_rows": "--model",
+    "failover": "--model",
     "fairness": "--model",
     "kills": "--model",
     "lane": "--model",

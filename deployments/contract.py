@@ -48,6 +48,9 @@ Tool: TypeAlias = Literal["next", "swap", "rewrite", "exercises"]
 ENGINE_START_S: Final = 10
 """When to come back where no engine runs; a small model is loaded by then."""
 
+ENGINE_DEAD: Final = "engine_dead"
+"""The code of the error of a replica whose engine has ended: another one may take the request."""
+
 BEGUN: Final[Answer] = ""
 """What a replica yields before the answer, once the request's turn has come."""
 

@@ -25,7 +25,11 @@ def run(config: ServeDeploySchema) -> None:
     with ThreadPoolExecutor(1) as importer:
         build = importer.submit(resolve_name, application.import_path)
         ray.init(address="local", namespace="serve", include_dashboard=False)
-        serve.start(proxy_location=config.proxy_location, http_options=config.http_options.model_dump())
+        serve.start(
+            proxy_location=config.proxy_location,
+            http_options=config.http_options.model_dump(),
+            tracing_config=config.tracing_config,
+        )
         app = build.result()(application.args)
     logs = application.logging_config
     serve.run(app, name=application.name, route_prefix=application.route_prefix, logging_config=logs)

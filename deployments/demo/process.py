@@ -74,13 +74,22 @@ class Demo:
 
     ``folder`` is for the log, the configuration as it is used, and the state of batches; where another run has it, this
     one takes ``folder-2`` or the next that is free. ``args`` replace settings of the configuration, ``import_path`` its
-    function that builds the application.
+    function that builds the application. ``module`` is run with the configuration's path, and
+    ``serve`` replaces what it says of Serve.
     """
 
     def __init__(
-        self, model: str, folder: Path, args: Mapping[str, Any] | None = None, *, import_path: str | None = None
+        self,
+        model: str,
+        folder: Path,
+        args: Mapping[str, Any] | None = None,
+        *,
+        import_path: str | None = None,
+        module: str = "deployments.demo.application",
+        serve: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = model
+        self._module = module
         self._mark = uuid.uuid4().hex
         self._folder, self._lock = _take_folder(folder)
         self.log_path = self._folder / "serve.log"
@@ -88,6 +97,7 @@ class Demo:
         self._config["applications"][0]["args"] |= args or {}
         if import_path is not None:
             self._config["applications"][0]["import_path"] = import_path
+        self._config |= serve or {}
         # Batches of an earlier run in this folder are resumed.
         settings = self._config["applications"][0]["args"]
         settings["batch"] = {"state_dir": str(self._folder / "state"), **settings.get("batch", {})}
@@ -126,7 +136,7 @@ class Demo:
         }
         if Path(self._model).is_dir():
             environment["HF_HUB_OFFLINE"] = "1"
-        command = [sys.executable, "-m", "deployments.demo.application", str(config)]
+        command = [sys.executable, "-m", self._module, str(config)]
         _adopt_orphans()
         with self.log_path.open("wb") as log:
             # A session of its own: Ctrl-C in this terminal reaches us alone, and we stop the rest in order.

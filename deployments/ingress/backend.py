@@ -11,11 +11,13 @@ from contextlib import aclosing
 from typing import Any, Final, Protocol
 
 from ray import serve
-from ray.serve.exceptions import DeploymentUnavailableError
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import DeploymentUnavailableError, ReplicaUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import (
     BEGUN,
+    ENGINE_DEAD,
     ENGINE_START_S,
     Answer,
     Caller,
@@ -43,6 +45,9 @@ _CONTEXT_TIMEOUT_S: Final = 5.0
 
 _CALL_ALL_S: Final = 120.0
 """The slowest replica has so long: to load an adapter over a network."""
+
+_RETRIES_S: Final = (0.1, 0.5)
+"""Waits before a request is sent to another replica, where its own died before it had begun."""
 
 _FULL_S: Final = 0.2
 """For so long after a key was refused its requests are refused here. A refusal by a replica costs this process ten
@@ -133,29 +138,29 @@ class HandleBackend:
 
     async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
         replica = self._streams if request.body.get("stream") else self._replica
-        async with aclosing(self._items(replica.answer.remote(request), request.caller.owner)) as items:
+        async with aclosing(self._items(lambda: replica.answer.remote(request), request.caller.owner)) as items:
             async for item in items:
                 yield item
 
     async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         # Its refusals say nothing of the room for chats.
-        async with aclosing(self._items(self._replica.convert_tokens.remote(body, caller), None)) as items:
+        async with aclosing(self._items(lambda: self._replica.convert_tokens.remote(body, caller), None)) as items:
             async for item in items:
                 yield item
 
     def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        return self._items(self._replica.logprobs.remote(body, caller), caller.owner)
+        return self._items(lambda: self._replica.logprobs.remote(body, caller), caller.owner)
 
     def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        return self._items(self._replica.token_logprobs.remote(body, caller), caller.owner)
+        return self._items(lambda: self._replica.token_logprobs.remote(body, caller), caller.owner)
 
     def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
-        return self._items(self._replica.tokens.remote(caller), None)
+        return self._items(lambda: self._replica.tokens.remote(caller), None)
 
     def word_tool(
         self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
     ) -> AsyncGenerator[Answer]:
-        return self._items(self._replica.word_tool.remote(tool, body, vocabulary, spec, caller), caller.owner)
+        return self._items(lambda: self._replica.word_tool.remote(tool, body, vocabulary, spec, caller), caller.owner)
 
     async def call_all(self, method: str, *arguments: Any) -> list[Any]:
         try:
@@ -166,21 +171,40 @@ class HandleBackend:
         except DeploymentUnavailableError:
             return []
 
-    async def _items(self, response: Any, owner: str | None) -> AsyncGenerator[Any]:
+    async def _items(self, send: Callable[[], Any], owner: str | None) -> AsyncGenerator[Any]:
         """Yield a replica's items but ``BEGUN``; remember a refusal for the key ``owner``."""
+        response, item = await self._begin(send)
         try:
-            item = await self._first_item(response)
-            refusal = item.get("error") if isinstance(item, dict) else None
-            if owner is not None and refusal and refusal.get("code") == "overloaded":
-                self._refused[owner] = time.monotonic(), refusal.get("retry_after", 1)
+            if owner is not None and _code(item) == "overloaded":
+                self._refused[owner] = time.monotonic(), item["error"].get("retry_after", 1)
             while item is not None:
                 # An array has no one answer to whether it is equal.
                 if not isinstance(item, str) or item != BEGUN:
                     yield item
                 item = await _next(response)
-        except (GeneratorExit, asyncio.CancelledError, OverloadedError):
+        except (GeneratorExit, asyncio.CancelledError):
             response.cancel()
             raise
+
+    async def _begin(self, send: Callable[[], Any]) -> tuple[Any, Any]:
+        """Send a request and return the response with its first item; send it again where its replica died before.
+
+        A request that has begun is not sent again: it may be what the engine died of.
+        """
+        for wait_s in (*_RETRIES_S, None):
+            response = send()
+            try:
+                item = await self._first_item(response)
+                if wait_s is None or _code(item) != ENGINE_DEAD:
+                    break
+            except (RayActorError, ReplicaUnavailableError):
+                if wait_s is None:
+                    raise
+            except (asyncio.CancelledError, OverloadedError):
+                response.cancel()
+                raise
+            await asyncio.sleep(wait_s)
+        return response, item
 
     async def _first_item(self, response: Any) -> RowsItem | None:
         """Wait for a replica's first item, which comes with the request's turn.
@@ -224,6 +248,12 @@ class HandleBackend:
 
 def _no_capacity(retry_after_s: int = 1) -> OverloadedError:
     return OverloadedError("The service has no capacity for this request now. Try again in a moment.", retry_after_s)
+
+
+def _code(item: Any) -> str | None:
+    """Return the code of an item that is an error."""
+    code: str | None = item["error"].get("code") if isinstance(item, dict) and "error" in item else None
+    return code
 
 
 async def _next(response: Any) -> RowsItem | None:

@@ -14,6 +14,7 @@ from ray.serve.llm.deployment import LLMServer
 from deployments.adapter_register import Registered
 from deployments.contract import (
     BEGUN,
+    ENGINE_DEAD,
     ENGINE_START_S,
     Answer,
     Caller,
@@ -50,6 +51,7 @@ from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.tool_answerer import WordTools
+from deployments.request_router import STALLED
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
@@ -143,7 +145,8 @@ class Replica(LLMServer):
             ChatRequestReader.of(settings),
             FairSemaphore(self._num_batch_sequences(settings)),
         )
-        self._watch = asyncio.create_task(self._watch_engine(settings))
+        self._watch = self._watch_of_engine(settings)
+        self._watching = asyncio.create_task(self._watch.run())
         self._metrics = asyncio.create_task(
             report_replica(
                 masks.read,
@@ -304,16 +307,20 @@ class Replica(LLMServer):
         """Answer one line of a batch; see ``BatchLineAnswerer.answer``."""
         return await self._lines.answer(request)
 
-    async def _watch_engine(self, settings: Settings) -> None:
-        """End this process once its engine has died or stands still."""
+    def _watch_of_engine(self, settings: Settings) -> EngineWatch:
+        """Return what ends this process once its engine has died or stands still."""
         steps = engine.count_steps(self)
-        await EngineWatch(
+        return EngineWatch(
             lambda: engine.is_dead(self),
             lambda: 0 if steps is None else steps.num_steps,
             lambda: 0 if steps is None else engine.num_requests(self),
             settings.engine_stall_s,
             self._num_under_way,
-        ).run()
+        )
+
+    async def record_routing_stats(self) -> dict[str, Any]:
+        """Report to ``ReplicaRouter`` whether the engine makes no steps."""
+        return {**await super().record_routing_stats(), STALLED: self._watch.is_stalled}
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """Report to Serve how many interactive sequences run or wait.
@@ -355,7 +362,7 @@ async def with_time_limit(seconds: float, answer: AsyncGenerator[Item]) -> Async
 
 def _engine_dead() -> Answer:
     """Return the 503 of a replica whose engine has ended, as an item of an answer."""
-    return _refusal("The engine of this replica has ended.", "engine_dead", ENGINE_START_S)
+    return _refusal("The engine of this replica has ended.", ENGINE_DEAD, ENGINE_START_S)
 
 
 def _refusal(message: str, code: str, retry_after_s: int) -> Answer:

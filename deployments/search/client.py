@@ -23,6 +23,7 @@ from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchReques
 from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
 from deployments.search.token_details import DETAILS_ARGUMENT, DetailRecorder
 from deployments.search.tokens import CUT_CHARACTER, Constraint, ListedLogprobs, scores_of
+from deployments.tracing import trace_headers
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.generator import Continuation
@@ -89,7 +90,8 @@ class SearchClient:
         if search is None:
             details: DetailRecorder | None = extra_args.pop(DETAILS_ARGUMENT, None)
             sampling_params.extra_args = extra_args or None
-            answer = self._client.generate(prompt, sampling_params, request_id, **options)
+            traced = {**options, "trace_headers": trace_headers()}
+            answer = self._client.generate(prompt, sampling_params, request_id, **traced)
             if sampling_params.output_kind == RequestOutputKind.DELTA:
                 answer = self._pacer.pace(answer)
             if details is not None:

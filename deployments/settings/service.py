@@ -219,9 +219,10 @@ class Settings(BaseSettings):
     health_timeout_s: float = Field(default=30.0, gt=0)
     """A process of the service that says nothing for so long is ended and replaced. Longer than it computes without
     coming back to its event loop, on a machine whose cores are taken."""
-    engine_stall_s: float = Field(default=300.0, gt=0)
-    """An engine that has requests and makes no step for so long is ended, with its replica, and replaced. One that
-    answers others while a request waits is not. Longer than the largest step takes on a slow processor."""
+    engine_stall_s: float = Field(default=60.0, gt=0)
+    """An engine that has requests and makes no step for so long is ended, with its replica, and replaced; after 10 s
+    new requests go to other replicas. One that answers others while a request waits is not. Longer than the largest
+    step takes: on a processor, reading 2,000 tokens with a model of billions of weights may take minutes."""
     replica_env: dict[str, str] = {}
     """Environment variables of the replica and its engine."""
     log_level: LogLevel | None = None

@@ -2,14 +2,16 @@
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
+import psutil
 import wordfreq
 
 from deployments.demo.process import Demo, free_port
@@ -39,6 +41,12 @@ LISTS: dict[str, tuple[str, ...]] = {
 
 LONGEST_CALLBACK_S = 2.0
 """The service logs what blocks a loop for a quarter of it; a machine that runs tests may be as much slower."""
+
+ASKED = set[str]()
+"""Questions of all tests: none may be in a log or metric."""
+
+LEAST_SECRET = 12
+"""Characters of a question that nothing else contains by chance."""
 
 _BLOCKED_S = re.compile(rf"{BLOCKED} (\d+\.\d+) s")
 
@@ -80,6 +88,7 @@ class Service:
             extra = {"vocab": vocabulary}
         extra |= fields.pop("extra_body", {})
         messages = [{"role": "user", "content": question}]
+        ASKED.add(question)
         create: Any = self.client.chat.completions.create
         return create(model=MODEL, messages=messages, extra_body=extra, **fields)
 
@@ -115,10 +124,36 @@ def running(demo: Demo, *, timeout_s: float = 300) -> Iterator[Service]:
         demo.wait_until_ready()
         with openai.OpenAI(base_url=f"{demo.url}/v1", api_key=KEY, max_retries=0, timeout=timeout_s) as client:
             yield Service(demo.url, client, demo.log_path)
+        folders, metrics = log_folders(demo.processes()), read_metrics(demo.log_path)
     finally:
         demo.stop()
     assert not demo.processes(), "a process outlived the service"
     assert_no_loop_was_blocked(demo.log_path)
+    assert_nothing_secret_is_in([demo.log_path, *folders], metrics)
+
+
+def log_folders(pids: Iterable[int]) -> set[Path]:
+    """Where the Ray of these processes writes its logs."""
+    lines = [" ".join(psutil.Process(pid).cmdline()) for pid in pids if psutil.pid_exists(pid)]
+    return {Path(match[1]) for line in lines if (match := re.search(r"--log_dir=(\S+)", line))}
+
+
+def read_metrics(log_path: Path) -> bytes:
+    """What Prometheus would read of a service; nothing where it is ending."""
+    found = re.findall(r"metrics: (http\S+)", log_path.read_text(errors="replace"))
+    with suppress(httpx.TransportError):
+        return b"".join(httpx.get(url, timeout=30).content for url in found[-1:])
+    return b""
+
+
+def assert_nothing_secret_is_in(paths: Iterable[Path], metrics: bytes) -> None:
+    """Fails where a key, or a question that a test has asked so far, is in a log or metric."""
+    secrets = [*KEYS.values(), *(text for text in ASKED if len(text) >= LEAST_SECRET)]
+    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
+    assert len(files) > 1 or not files, "Ray's logs were not found"
+    for name, written in [("metrics", metrics), *((str(file), file.read_bytes()) for file in files)]:
+        for secret in secrets:
+            assert secret.encode(errors="replace") not in written, f"{secret!r} is in {name}"
 
 
 def assert_no_loop_was_blocked(log_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Connections that ask for more than they may, and clients that read slowly, against the running application."""
 
+import resource
 import socket
 import threading
 import time
@@ -113,11 +114,23 @@ def test_trailers_without_end_end_the_connection(service: Service, trailers: byt
     assert answer == b"" or answer.startswith(b"HTTP/1.1 431 "), answer[:100]
 
 
-def test_many_connections_with_unfinished_headers_cost_little(service: Service) -> None:
+@pytest.mark.parametrize(
+    ("number", "sent", "is_half_closed"),
+    [(200, START + b"X-Long: " + b"x" * 60_000, False), (1000, b"", False), (500, START + b"Content-Le", True)],
+    ids=["long headers", "idle", "half closed"],
+)
+def test_many_connections_without_a_request_cost_little(
+    service: Service, number: int, sent: bytes, is_half_closed: bool
+) -> None:
+    most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with growth_of("ray::ProxyActor") as growth, ExitStack() as stack:
-        for _ in range(200):
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (most, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(most, 4096), hard), hard))
+        for _ in range(number):
             connection = stack.enter_context(connect(service))
-            connection.sendall(START + b"X-Long: " + b"x" * 60_000)
+            connection.sendall(sent)
+            if is_half_closed:
+                connection.shutdown(socket.SHUT_WR)
         assert ask(service, "/tokenize", {"prompt": "The sea"}, KEYS["other"]).status_code == 200
     assert growth[0] <= MAX_GROWTH
 

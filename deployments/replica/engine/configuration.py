@@ -19,6 +19,7 @@ from vllm.platforms import current_platform
 from deployments.process_setup import HF_TOKEN
 from deployments.ray_private import CallbackBase
 from deployments.replica.engine.autoscaling import autoscaling_config
+from deployments.request_router import STATS_PERIOD_S, ReplicaRouter
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.settings.service import Settings, SettingsError
 from deployments.settings.sources import ON_A_CLUSTER
@@ -26,6 +27,9 @@ from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 """Keeps vLLM and the libraries below it from reporting to their makers."""
+
+TRACES: Final = {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}
+"""Of vLLM's spans, as of Serve's (``deployments.tracing``); vLLM's own default is gRPC."""
 
 _EXCLUDE_CONNECTORS: Final = frozenset(
     {
@@ -106,10 +110,14 @@ def engine_config(settings: Settings) -> LLMConfig:
             "health_check_period_s": 1.0,
             "health_check_timeout_s": settings.health_timeout_s,
             "graceful_shutdown_timeout_s": settings.drain_s,
+            "request_router_config": {
+                "request_router_class": ReplicaRouter,
+                "request_routing_stats_period_s": STATS_PERIOD_S,
+            },
             # The engine's bundle has the processors; the replica itself only passes requests on.
             "ray_actor_options": {"num_cpus": 0},
         },
-        runtime_env={"env_vars": {**OFFLINE_STATISTICS, **settings.replica_env}},
+        runtime_env={"env_vars": {**OFFLINE_STATISTICS, **TRACES, **settings.replica_env}},
         callback_config={"callback_class": NodeInit},
         # Ray would hold each token back for 50 ms; ``deployments.search.pacing`` has parts of streams wait where there
         # are many.

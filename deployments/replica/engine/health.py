@@ -39,6 +39,9 @@ from vocab.text.changes import NO_CHANGES
 
 _LOOK_S: Final = 0.1
 
+OUT_OF_ROUTING_S: Final = 10.0
+"""An engine with requests that makes no step for so long gets no others until it goes on, or is replaced."""
+
 _LAST_ANSWERS_S: Final = 3.0
 """For requests under way, which fail by themselves, and lines that did not begin, which are to say so."""
 
@@ -81,17 +84,23 @@ class EngineWatch:
         self._stall_s = stall_s
         self._num_under_way = num_under_way
         self._end = end
+        self._num_stalled = 0
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the engine has had requests and made no step for a while; it may go on."""
+        return self._num_stalled * _LOOK_S > OUT_OF_ROUTING_S
 
     async def run(self) -> None:
         """Watch until the engine is dead or stalled, then call ``end``; let last answers out after a death."""
         # Looks and not seconds: of the time in which this process did not look, it cannot say anything.
-        last_step, num_stalled = self._num_steps(), 0
+        last_step = self._num_steps()
         while not self._is_dead():
             await asyncio.sleep(_LOOK_S)
             step = self._num_steps()
-            num_stalled = num_stalled + bool(self._num_requests()) if step == last_step else 0
+            self._num_stalled = self._num_stalled + bool(self._num_requests()) if step == last_step else 0
             last_step = step
-            if num_stalled * _LOOK_S > self._stall_s:
+            if self._num_stalled * _LOOK_S > self._stall_s:
                 logger.error(
                     "the engine has made no step for %g s although it has %d requests, and so this replica ends",
                     self._stall_s,

@@ -9,8 +9,10 @@ from typing import Any
 import openai
 import pytest
 from ray import serve
+from ray.exceptions import ActorDiedError
+from ray.serve.exceptions import ReplicaUnavailableError
 
-from deployments.contract import ENGINE_START_S, Caller, Decoding, ResolvedVocabulary, TextRequest
+from deployments.contract import BEGUN, ENGINE_DEAD, ENGINE_START_S, Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import OverloadedError
 from deployments.ingress.backend import HandleBackend
 from deployments.protocol.generation.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
@@ -80,8 +82,9 @@ class Replies:
 
     app_name = deployment_name = "Replica"
 
-    def __init__(self, *items: Any) -> None:
+    def __init__(self, *items: Any, of_others: tuple[Any, ...] | None = None) -> None:
         self.items = items
+        self._of_others = items if of_others is None else of_others
         self.num_calls = 0
 
     @property
@@ -93,7 +96,7 @@ class Replies:
 
     def _remote(self, *_: Any) -> Any:
         self.num_calls += 1
-        return Reply(self.items)
+        return Reply(self.items if self.num_calls == 1 else self._of_others)
 
 
 class Reply:
@@ -103,7 +106,9 @@ class Reply:
 
     async def __anext__(self) -> Any:
         if self._items:
-            return self._items.pop(0)
+            if isinstance(item := self._items.pop(0), Exception):
+                raise item
+            return item
         await asyncio.sleep(3600)
         return None
 
@@ -131,6 +136,43 @@ async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monke
     backend.check_room("bob")
     monkeypatch.setattr("deployments.ingress.backend._FULL_S", 0.0)
     backend.check_room("alice")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"error": {"message": "Its engine has ended.", "code": ENGINE_DEAD, "status": 503}},
+        ActorDiedError(),
+        ReplicaUnavailableError("It ends."),
+    ],
+)
+async def test_what_had_not_begun_at_a_replica_that_died_is_sent_to_another(
+    fault: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deployments.ingress.backend._RETRIES_S", (0.0, 0.0))
+    replies: Any = Replies(fault, of_others=(BEGUN, {"choices": []}))
+    backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
+    assert await first_item(backend, "alice") == {"choices": []}
+    assert replies.num_calls == 2
+
+
+async def test_what_had_begun_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be what the engine died of."""
+    monkeypatch.setattr("deployments.ingress.backend._RETRIES_S", (0.0, 0.0))
+    replies: Any = Replies(BEGUN, ActorDiedError(), of_others=(BEGUN, {"choices": []}))
+    backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
+    with pytest.raises(ActorDiedError):
+        await first_item(backend, "alice")
+    assert replies.num_calls == 1
+
+
+async def test_where_all_replicas_die_a_request_is_sent_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deployments.ingress.backend._RETRIES_S", (0.0, 0.0))
+    replies: Any = Replies(ActorDiedError())
+    backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
+    with pytest.raises(ActorDiedError):
+        await first_item(backend, "alice")
+    assert replies.num_calls == 3
 
 
 async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(

@@ -76,3 +76,26 @@ async def test_an_idle_or_slow_engine_stays() -> None:
 
 async def test_the_first_request_after_a_long_rest_has_all_of_the_time() -> None:
     assert await Engine(lambda look: 0, requests=lambda look: int(look > 50)).watched(10) == 61
+
+
+async def test_one_that_stands_still_for_a_while_is_to_get_no_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "OUT_OF_ROUTING_S", 5 * _LOOK_S)
+    stalled: list[bool] = []
+
+    def steps(look: int) -> int:
+        # It goes on at look 20, for a while.
+        stalled.append(watch.is_stalled)
+        return 0 if look < 20 else look
+
+    num_looks = 0
+
+    def is_dead() -> bool:
+        nonlocal num_looks
+        num_looks += 1
+        return num_looks > 30
+
+    watch = EngineWatch(is_dead, lambda: steps(num_looks), lambda: 1, 1.0, lambda: 0, end=lambda: None)
+    await watch.run()
+    assert not any(stalled[:6])
+    assert all(stalled[8:19])
+    assert not any(stalled[22:])

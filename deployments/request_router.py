@@ -1,0 +1,73 @@
+"""Choose the replica of each request: none whose engine stands still, and the one that may hold the prompt's beginning.
+
+Ray Serve's own router takes the less busy of two random replicas, so that a conversation goes to another replica with
+each turn, which reads all of it again. Here every ingress prefers the same replica for prompts of one key that begin
+alike, by rendezvous hashing: where a replica comes or goes, only its own prompts move. Where that replica is much
+busier than another, Serve's rule decides.
+"""
+
+import hashlib
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
+
+from deployments.contract import TextRequest
+
+STALLED: Final = "engine_is_stalled"
+"""Of a replica's routing statistics: its engine has had requests and made no step for a while."""
+
+STATS_PERIOD_S: Final = 2.0
+"""How often Serve's controller asks replicas for them."""
+
+PREFIX_CHARS: Final = 1024
+"""Prompts that begin with the same characters are alike: some 250 tokens, a long system prompt or a first turn."""
+
+_MAX_EXTRA: Final = 8
+_MAX_TIMES: Final = 1.5
+"""The preferred replica may have so many times the requests of the least busy one, and so many more."""
+
+
+class ReplicaRouter(RequestRouter):
+    """Route by the engine's state, the prompt's beginning, and the load, in this order."""
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
+        """Return the preferred replica, if any, and then two at random, of which Serve takes the less busy one."""
+        if pending_request is not None:
+            # Else Serve would try again at once, and without end.
+            pending_request.routing_context.should_backoff = True
+        # Where all stand still, one of them may yet go on.
+        running = [one for one in candidate_replicas if not one.routing_stats.get(STALLED)] or candidate_replicas
+        two = random.sample(running, min(2, len(running)))
+        prefix = None if pending_request is None or len(running) < 2 else prompt_prefix(pending_request.args)
+        if prefix is None:
+            return [two]
+        preferred = max(running, key=lambda one: _weight(prefix, one.replica_id.unique_id))
+        return [two] if self._is_busy(preferred, running) else [[preferred], two]
+
+    def _is_busy(self, preferred: RunningReplica, running: list[RunningReplica]) -> bool:
+        """Return whether a replica has many more requests than the least busy one, as far as this process knows."""
+        known = {one.replica_id: self.replica_queue_len_cache.get(one.replica_id) or 0 for one in running}
+        return known[preferred.replica_id] > _MAX_TIMES * min(known.values()) + _MAX_EXTRA
+
+
+def prompt_prefix(arguments: list[Any]) -> bytes | None:
+    """Return what prompts of one key that begin alike have in common; None for what has no prompt of a client's."""
+    request = arguments[0] if arguments else None
+    if not isinstance(request, TextRequest):
+        return None
+    parts, num_chars = [request.caller.owner], 0
+    for message in request.body.get("messages") or [request.body.get("prompt")]:
+        part = str(list(message.values()) if isinstance(message, Mapping) else message)[: PREFIX_CHARS - num_chars]
+        parts.append(part)
+        num_chars += len(part)
+        if num_chars >= PREFIX_CHARS:
+            break
+    return "\0".join(parts).encode(errors="surrogatepass")
+
+
+def _weight(prefix: bytes, replica_id: str) -> bytes:
+    return hashlib.blake2b(replica_id.encode() + prefix, digest_size=8).digest()
