@@ -106,7 +106,7 @@ soak: $(READY)
 
 # Ten minutes of it, while a random process is killed each minute.
 chaos: $(READY)
-	$(BIN)/python -m benchmarks soak --minutes 10 --kill-every 60 --replicas 2 $(ARGS)
+	$(BIN)/python -m benchmarks soak --minutes 10 --kill-every 60 --nodes 2 $(ARGS)
 
 # How well each way to choose a text reads; takes hours, and goes on where it was ended: benchmarks/quality.py --help
 bench-quality: $(READY)

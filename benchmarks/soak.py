@@ -1,14 +1,16 @@
 """Mixed traffic for minutes, with every request's fate: memory by process, and what kills at random cost.
 
     make soak                       # 20 minutes
-    make chaos                      # a kill each minute, for 10 minutes
-    python -m benchmarks soak [--minutes 20] [--rate 3] [--kill-every 60] [--replicas 2] [--stand-in]
+    make chaos                      # a kill each minute, for 10 minutes, on two nodes
+    python -m benchmarks soak [--minutes 20] [--rate 3] [--kill-every 60] [--nodes 2] [--stand-in] [--tiny]
 
 Requests come at ``--rate`` a second, whatever became of those before them: free and constrained chats, whole and
 streamed, lists that are new each time, checks, and clients that leave. All that came of a constrained answer is read
 again; a text that is none of its list is printed, and is a failure. Then 500 clients leave at random moments, and the
 time is taken until the engine's own metrics say that nothing runs, waits or holds memory. With ``--kill-every`` a
-random process is killed with SIGKILL every so many seconds; ``--stand-in`` has engines that compute nothing.
+random process is killed with SIGKILL every so many seconds, and the traffic goes on for two minutes after the last.
+``--nodes 2`` has a cluster of two nodes with a replica on each, and kills the second node too. ``--stand-in`` has
+engines that compute nothing, ``--tiny`` a model of two layers.
 """
 
 import argparse
@@ -34,6 +36,7 @@ import psutil
 from benchmarks.kills import VICTIMS, describe, pids_of
 from deployments.demo.model import smollm2_path
 from deployments.demo.process import Demo
+from tests.tiny_adapters import write_model
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
@@ -49,7 +52,11 @@ VANISHING: Final = 500
 SETTLED_MINUTE: Final = 5
 """After so many minutes memory is to grow no more."""
 
+CALM_MINUTES: Final = 2
+"""After the last kill, in which times are to become what they were."""
+
 _ENGINE: Final = {"engine": r"VLLM::EngineCore"}
+_NODE: Final = {"node": r"\S*/raylet/raylet (?!.*__internal_head__)"}
 _GAUGES: Final = ("vllm_num_requests_running", "vllm_num_requests_waiting", "vllm_kv_cache_usage_perc")
 
 
@@ -211,15 +218,19 @@ async def watch_memory(demo: Demo, samples: list[tuple[float, Counter[str]]]) ->
         await asyncio.sleep(LOOK_S)
 
 
-async def kill_often(demo: Demo, every_s: float, draw: random.Random, killed: Counter[str]) -> None:
-    """Kill a random process of a random kind every so many seconds, until cancelled."""
-    while True:
-        await asyncio.sleep(every_s)
-        victim, pattern = draw.choice([*VICTIMS.items(), *_ENGINE.items()])
-        if pids := await asyncio.to_thread(pids_of, demo, pattern):
-            with suppress(ProcessLookupError):
-                os.kill(draw.choice(pids), signal.SIGKILL)
-                killed[victim] += 1
+async def kill_often(demo: Demo, every_s: float, minutes: float, draw: random.Random, killed: Counter[str]) -> None:
+    """Kill a random process of a random kind every so many seconds."""
+    started_at = time.monotonic()
+    kinds = [*VICTIMS.items(), *_ENGINE.items(), *_NODE.items()]
+    while (elapsed := time.monotonic() - started_at) < 60 * minutes:
+        await asyncio.sleep(every_s - elapsed % every_s)
+        draw.shuffle(kinds)
+        for victim, pattern in kinds:
+            if pids := await asyncio.to_thread(pids_of, demo, pattern):
+                with suppress(ProcessLookupError):
+                    os.kill(draw.choice(pids), signal.SIGKILL)
+                    killed[victim] += 1
+                    break
 
 
 async def seconds_until_free(demo: Demo) -> tuple[float | None, str]:
@@ -245,6 +256,8 @@ def print_account(account: Account, killed: Counter[str]) -> None:
     """Print the fates by kind of request, the time of good answers by minute, and unlisted texts."""
     num_answered = sum(sum(fates.values()) for fates in account.fates.values())
     print(f"\nsent {account.sent.total()}, accounted for {num_answered}; killed: {dict(killed) or 'nothing'}")
+    good, waited = sum(fates["200"] for fates in account.fates.values()), account.sent.total() - account.sent["leaves"]
+    print(f"  of {waited} that waited for their answer {good} got 200: {100 * good / max(waited, 1):.0f}%")
     for kind, sent in account.sent.items():
         print(f"  {kind}: {sent} sent; {dict(account.fates[kind].most_common())}")
     for minute, seconds in sorted(account.seconds.items()):
@@ -279,9 +292,10 @@ async def soak(demo: Demo, arguments: argparse.Namespace) -> bool:
     traffic = Traffic(demo, account, arguments.seed)
     tasks = [asyncio.create_task(watch_memory(demo, samples))]
     if arguments.kill_every:
-        draw = random.Random(arguments.seed)
-        tasks.append(asyncio.create_task(kill_often(demo, arguments.kill_every, draw, killed)))
-    await traffic.run(60 * arguments.minutes, arguments.rate)
+        killing = kill_often(demo, arguments.kill_every, arguments.minutes, random.Random(arguments.seed), killed)
+        tasks.append(asyncio.create_task(killing))
+    minutes = arguments.minutes + (CALM_MINUTES if arguments.kill_every else 0)
+    await traffic.run(60 * minutes, arguments.rate)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -299,24 +313,31 @@ async def soak(demo: Demo, arguments: argparse.Namespace) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="a Hugging Face id or a local folder; by default the demo's")
+    parser.add_argument("--model", type=Path, help="a Hugging Face id or a local folder; by default the demo's")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--rate", type=float, default=3.0, help="requests a second")
     parser.add_argument("--kill-every", type=float, default=0.0, help="seconds between two kills; 0 for none")
-    parser.add_argument("--replicas", type=int, default=1)
+    parser.add_argument("--nodes", type=int, choices=(1, 2), default=1, help="each with a replica")
     parser.add_argument("--stand-in", action="store_true", help="engines that compute nothing")
+    parser.add_argument("--tiny", action="store_true", help="a model of two layers")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     # Ray hands metrics on every ten seconds by default.
     os.environ.setdefault("RAY_metrics_report_interval_ms", "500")
-    # Replicas share the cores that one has by default; one that found no room would leave the service half deployed.
+    # A node of two offers one core, which the second replica does not find on the first one.
     settings = {
-        "autoscaling": {"min_replicas": arguments.replicas, "max_replicas": arguments.replicas},
-        "placement_bundles": [{"CPU": 1 / arguments.replicas}],
+        "autoscaling": {"min_replicas": arguments.nodes, "max_replicas": arguments.nodes},
+        "placement_bundles": [{"CPU": 1 if arguments.nodes == 1 else 0.6}],
     }
     import_path = "benchmarks.stand_in:build" if arguments.stand_in else None
-    with tempfile.TemporaryDirectory(prefix="soak") as folder:
-        demo = Demo(arguments.model or str(smollm2_path()), Path(folder), settings, import_path=import_path)
+    if arguments.stand_in:
+        os.environ["STAND_IN_FAULTS"] = "1"
+    module = "deployments.demo.application" if arguments.nodes == 1 else "benchmarks.two_nodes"
+    with tempfile.TemporaryDirectory(prefix="soak") as name:
+        folder = Path(name)
+        model = arguments.model or smollm2_path()
+        model = write_model(model, folder / "tiny") if arguments.tiny else model
+        demo = Demo(str(model), folder / "service", settings, import_path=import_path, module=module)
         demo.start()
         try:
             demo.wait_until_ready()

@@ -2,10 +2,13 @@
 
 ``build`` stands for ``deployments.app:build``. vLLM starts as always and proves that it keeps to lists; then
 each text is words of the first thousand English ones, one token each, at most ``TOKENS_PER_S`` for all
-streams together and one each 5 ms for each stream.
+streams together and one each 5 ms for each stream. With ``STAND_IN_FAULTS`` in the environment, of a hundred texts one
+has a word that is in no list, and one stands still for a minute.
 """
 
 import asyncio
+import os
+import random
 from collections.abc import AsyncGenerator, Mapping
 from itertools import count
 from typing import Any, Final
@@ -20,7 +23,10 @@ from deployments.app import build_with
 from deployments.replica.deployment import Replica
 
 TOKENS_PER_S: Final = 20_000
-WORDS: Final = (" the", " house", " and", " water")
+WORDS: Final = (" the", " dog", " is", " a")
+UNLISTED: Final = " zorblatt"
+FAULT_SHARE: Final = 0.01 if "STAND_IN_FAULTS" in os.environ else 0.0
+STALL_S: Final = 60
 TOKEN: Final = 260
 _STEP_S: Final = 0.005
 
@@ -42,6 +48,8 @@ class StandIn:
         self, prompt: Any, params: SamplingParams, request_id: str, **_: Any
     ) -> AsyncGenerator[RequestOutput, None]:
         queue = RequestOutputCollector(params.output_kind, request_id)
+        if random.random() < FAULT_SHARE:
+            await asyncio.sleep(STALL_S)
         stream = queue, params, [0], prompt
         self._streams.append(stream)
         if self._task is None or self._task.done():
@@ -83,6 +91,8 @@ class StandIn:
                 return
             numbers = range(num_tokens[0])
         text = "".join(_word(one, is_last=is_last and one == number) for one in numbers)
+        if is_last and random.random() < FAULT_SHARE:
+            text = f"{UNLISTED}{text}"
         completion = CompletionOutput(
             0, text, [TOKEN] * len(numbers), None, None, finish_reason="length" if is_last else None
         )

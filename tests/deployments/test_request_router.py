@@ -38,7 +38,7 @@ def chat(*contents: str, owner: str = "a") -> TextRequest:
 
 
 async def first_choice(router: ReplicaRouter, candidates: list[Any], *arguments: Any) -> list[Any]:
-    request: Any = PendingRequest(args=list(arguments), kwargs={}, metadata=None)  # type: ignore[arg-type]
+    request: Any = PendingRequest(args=list(arguments), kwargs={}, metadata=None)
     [first, *_] = await router.choose_replicas(candidates, request)
     # Else Serve's router would ask again and again without a rest.
     assert request.routing_context.should_backoff
