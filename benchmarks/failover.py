@@ -1,11 +1,12 @@
 """What an engine's death, its standing still, and a change of the number of replicas cost clients: two nodes, two
 replicas, requests that come whatever became of those before them.
 
-    python -m benchmarks failover [--only kill stop scale] [--load 0.7] [--tiny]
+    python -m benchmarks failover [--only kill stop scale upgrade] [--load 0.7] [--rate 20] [--tiny] [--stand-in]
 
 *kill*: SIGKILL of one of two engines at ``--load`` of what both carried before. *stop*: SIGSTOP of one. *scale*: more
-requests than one replica is to have, for 90 s, and then few. Prints each second's fates, and what was lost. ``--tiny``
-has a model of two layers, which leaves the cores to what is around it.
+requests than one replica is to have, for two minutes, and then few. *upgrade*: one replica, deployed again with a
+setting changed while ``--rate`` requests come a second. Prints each second's fates, and what was lost. ``--tiny``
+has a model of two layers, which leaves the cores to what is around it, ``--stand-in`` an engine that computes nothing.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from deployments.demo.model import smollm2_path
 from deployments.demo.process import Demo
 from tests.tiny_adapters import write_model
 
-EVENTS: Final = ("kill", "stop", "scale")
+EVENTS: Final = ("kill", "stop", "scale", "upgrade")
 ENGINE: Final = r"VLLM::EngineCore"
 MAX_TOKENS: Final = 16
 STEP_S: Final = 5
@@ -171,17 +172,40 @@ async def scale(demo: Demo, load: Load) -> None:
     print(f"sent {len(load.sent)}: {dict(Counter(one.fate for one in load.sent))}", flush=True)
 
 
+async def upgrade(demo: Demo, load: Load, rate: float) -> None:
+    """Deploy again while requests come, and print what was lost."""
+    sending = asyncio.create_task(load.open_loop(rate, 120))
+    await asyncio.sleep(15)
+    load.restart()
+    started, num_deployed, deployed_s = time.monotonic(), _num_lines(demo, "deployed"), None
+    demo.send_signal(signal.SIGHUP)
+    while not sending.done():
+        await asyncio.sleep(0.2)
+        if deployed_s is None and _num_lines(demo, "deployed") > num_deployed:
+            deployed_s = time.monotonic() - started
+    await sending
+    print(f"\nan upgrade at {rate:g} requests a second")
+    print(load.table())
+    print(f"sent {len(load.sent)}: {dict(Counter(one.fate for one in load.sent))}")
+    print(f"deployed after {deployed_s and round(deployed_s)} s", flush=True)
+
+
+def _num_lines(demo: Demo, line: str) -> int:
+    return demo.log_path.read_text(errors="replace").splitlines().count(line)
+
+
 def _num_ready(demo: Demo) -> int:
     return demo.log_path.read_text(errors="replace").count("is ready; its engine keeps")
 
 
 @contextmanager
-def running(model: str, autoscaling: dict[str, Any]) -> Iterator[Demo]:
-    """Run the service on two nodes, one replica on each."""
+def running(model: str, autoscaling: dict[str, Any], import_path: str | None = None) -> Iterator[Demo]:
+    """Run the service on two nodes, of which each has room for one replica."""
     settings: dict[str, Any] = {
         "autoscaling": autoscaling,
         "placement_bundles": [{"CPU": 0.6}],
         "engine_stall_s": 60,
+        "max_surge_percent": 100,
         "batch": {"enabled": False},
         "replica_env": {
             "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -191,7 +215,7 @@ def running(model: str, autoscaling: dict[str, Any]) -> Iterator[Demo]:
         },
     }
     with tempfile.TemporaryDirectory(prefix="failover") as folder:
-        demo = Demo(model, Path(folder), settings, module="benchmarks.two_nodes")
+        demo = Demo(model, Path(folder), settings, module="benchmarks.two_nodes", import_path=import_path)
         demo.start()
         try:
             demo.wait_until_ready()
@@ -205,13 +229,16 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a local folder; by default the demo's model")
     parser.add_argument("--only", nargs="*", choices=EVENTS, default=EVENTS)
     parser.add_argument("--load", type=float, default=0.7)
+    parser.add_argument("--rate", type=float, default=20.0)
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--stand-in", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="failover-model") as folder:
         path = arguments.model or smollm2_path()
         model = str(write_model(path, Path(folder) / "tiny") if arguments.tiny else path)
+        import_path = "benchmarks.stand_in:build" if arguments.stand_in else None
         if lost := [name for name in ("kill", "stop") if name in arguments.only]:
-            with running(model, {"min_replicas": 2, "max_replicas": 2}) as demo:
+            with running(model, {"min_replicas": 2, "max_replicas": 2}, import_path) as demo:
                 for name in lost:
                     number = signal.SIGKILL if name == "kill" else signal.SIGSTOP
                     asyncio.run(lose(demo, Load(demo), number, arguments.load))
@@ -219,6 +246,9 @@ def main() -> None:
             quick = {"target_sequences": 6, "upscale_delay_s": 3, "downscale_delay_s": 20, "look_back_period_s": 5}
             with running(model, {"min_replicas": 1, "max_replicas": 2, **quick}) as demo:
                 asyncio.run(scale(demo, Load(demo)))
+        if "upgrade" in arguments.only:
+            with running(model, {"min_replicas": 1, "max_replicas": 1}, import_path) as demo:
+                asyncio.run(upgrade(demo, Load(demo), arguments.rate))
 
 
 if __name__ == "__main__":

@@ -37,8 +37,9 @@ VICTIMS: Final = {
     "proxy": r"ray::ProxyActor",
     "HAProxy": r"\S*/haproxy ",
     "controller": r"ray::ServeController",
+    "GCS": r"\S*/gcs/gcs_server ",
 }
-"""What the command lines of its processes begin with."""
+"""What the command lines of its processes begin with; Ray's GCS is the last, for all else may end with it."""
 SIGNALS: Final = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM}
 
 WATCH_S: Final = 80

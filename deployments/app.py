@@ -65,6 +65,8 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
     }
 
     helper = {"num_cpus": NUM_CPUS_OF_HELPERS}
+    # Another is started before an old one is replaced, so that an upgrade leaves no gap.
+    surge = {"max_surge_percent": 100}
 
     vocabulary = serve.deployment(
         VocabularyDeployment,
@@ -73,6 +75,7 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
         max_ongoing_requests=1000,
         max_queued_requests=settings.max_queued_requests,
         ray_actor_options={**helper, "resources": settings.vocabulary_resources},
+        **surge,
         **life,
     ).bind(settings)
 
@@ -80,7 +83,7 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
         engine_config(settings),
         deployment_cls=replica_class,
         bind_kwargs={"settings": settings, "vocabulary": vocabulary},
-        override_serve_options={"name": "Replica"},
+        override_serve_options={"name": "Replica", "max_surge_percent": settings.max_surge_percent},
     )
 
     batches = None
@@ -103,6 +106,7 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
         max_ongoing_requests=max_requests,
         max_queued_requests=max_requests,
         ray_actor_options=helper,
+        **surge,
         **life,
     ).bind(settings, replica, vocabulary, batches, mount_batches)
 

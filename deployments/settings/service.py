@@ -194,6 +194,10 @@ class Settings(BaseSettings):
     longer than the work. Else ``PACK``."""
     autoscaling: Autoscaling = Autoscaling()
     """How many replicas of the engine there are."""
+    max_surge_percent: int = Field(default=0, ge=0, le=100)
+    """So many more replicas of the engine may run while an upgrade replaces them: with 100, none is ended before
+    another is ready, which needs as many GPUs again meanwhile, and waits for them where there are none. By default they
+    are replaced in place, a fifth at a time: where there is one, no engine runs until the new one is loaded."""
     ingress_replicas: int = Field(default=1, ge=1)
     """Processes that take requests. A key's rates are counted in ``rates_url`` where there are several."""
     vocabulary_resources: dict[str, float] = {}

@@ -12,6 +12,7 @@ from ray.serve.schema import ServeDeploySchema
 
 from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_demo
 from deployments.process_setup import SERVE_ENVIRONMENT
+from deployments.request_router import STATS_PERIOD_S
 from deployments.settings.service import Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -76,6 +77,19 @@ def test_requests_under_way_may_end_before_a_process_does_and_an_ingress_sees_th
 def test_a_dead_process_is_replaced_a_second_later() -> None:
     made = deployments_of(build({}))
     assert {config["health_check_period_s"] for config in made.values()} == {HEALTH_CHECK_S} == {1.0}
+
+
+def test_an_upgrade_starts_what_is_cheap_before_it_ends_the_old_and_never_runs_batches_twice() -> None:
+    made = deployments_of(build({}))
+    surge = {name: config["max_surge_percent"] for name, config in made.items()}
+    assert surge == {"Ingress": 100, "Vocabulary": 100, "Batches": 0, "Replica": 0}
+    assert deployments_of(build({"max_surge_percent": 50}))["Replica"]["max_surge_percent"] == 50
+
+
+def test_requests_go_by_the_engines_state_and_the_prompts_beginning() -> None:
+    config = deployments_of(build({}))["Replica"]["request_router_config"]
+    assert config["request_router_class"] == "deployments.request_router.ReplicaRouter"
+    assert config["request_routing_stats_period_s"] == STATS_PERIOD_S
 
 
 def test_only_the_demo_has_a_key_in_its_file() -> None:
