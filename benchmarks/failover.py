@@ -205,6 +205,8 @@ def running(model: str, autoscaling: dict[str, Any], import_path: str | None = N
         "autoscaling": autoscaling,
         "placement_bundles": [{"CPU": 0.6}],
         "engine_stall_s": 60,
+        "engine_kwargs": {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 64},
+        "limits": {"max_input_tokens": 512, "max_new_tokens": 256},
         "max_surge_percent": 100,
         "batch": {"enabled": False},
         "replica_env": {

@@ -328,6 +328,8 @@ def main() -> None:
     settings = {
         "autoscaling": {"min_replicas": arguments.nodes, "max_replicas": arguments.nodes},
         "placement_bundles": [{"CPU": 1 if arguments.nodes == 1 else 0.6}],
+        "engine_kwargs": {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 64},
+        "limits": {"max_input_tokens": 512, "max_new_tokens": 256},
     }
     import_path = "benchmarks.stand_in:build" if arguments.stand_in else None
     if arguments.stand_in:

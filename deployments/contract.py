@@ -51,6 +51,9 @@ ENGINE_START_S: Final = 10
 ENGINE_DEAD: Final = "engine_dead"
 """The code of the error of a replica whose engine has ended: another one may take the request."""
 
+UNLISTED_TEXT: Final = "unlisted_text"
+"""The code of the error in place of a text that is not of its list."""
+
 BEGUN: Final[Answer] = ""
 """What a replica yields before the answer, once the request's turn has come."""
 

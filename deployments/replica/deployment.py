@@ -41,6 +41,7 @@ from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.autoscaling import METRIC
 from deployments.replica.engine.health import (
     EngineWatch,
+    UnlistedAnswers,
     bring_prebuilt_lists,
     check_context,
     prepare_proof,
@@ -145,6 +146,7 @@ class Replica(LLMServer):
             ChatRequestReader.of(settings),
             FairSemaphore(self._num_batch_sequences(settings)),
         )
+        self._unlisted = UnlistedAnswers()
         self._watch = self._watch_of_engine(settings)
         self._watching = asyncio.create_task(self._watch.run())
         self._metrics = asyncio.create_task(
@@ -175,6 +177,8 @@ class Replica(LLMServer):
             yield refusal.item
             return
         answer = self._chats.answer(request)
+        if in_list:
+            answer = self._unlisted.count(answer)
         async with aclosing(self._in_turn(self._semaphore, request.num_sequences, request.caller, answer)) as items:
             async for item in items:
                 yield item
@@ -311,7 +315,7 @@ class Replica(LLMServer):
         """Return what ends this process once its engine has died or stands still."""
         steps = engine.count_steps(self)
         return EngineWatch(
-            lambda: engine.is_dead(self),
+            lambda: engine.is_dead(self) or self._unlisted.are_too_many,
             lambda: 0 if steps is None else steps.num_steps,
             lambda: 0 if steps is None else engine.num_requests(self),
             settings.engine_stall_s,

@@ -42,7 +42,7 @@ class Key(BaseModel):
     lists_per_hour: int | None = Field(default=None, ge=1)
     """Lists, and changes of lists, that are new and have to be compiled."""
     max_uploads: int = Field(default=32, ge=1)
-    """Uploads at once in each ingress, for a client that begins a thousand of them and sends nothing; one more gets 429."""
+    """Uploads at once in each ingress, against a client that begins a thousand and sends nothing; one more is a 429."""
     max_open_batches: int | None = Field(default=None, ge=1)
     """Batches and jobs that have not ended, instead of ``batch.limits.max_open_per_key``."""
     max_file_bytes: int | None = Field(default=None, ge=1024)

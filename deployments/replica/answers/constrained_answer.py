@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from deployments.contract import ENGINE_START_S
+from deployments.contract import ENGINE_START_S, UNLISTED_TEXT
 from deployments.errors import EngineError, OverloadedError
 from deployments.metrics import LOG_MASS, WORDS
 from deployments.replica.answers.authoring import AuthoredText
@@ -326,9 +326,7 @@ def to_engine_error(error: Exception, request_id: str) -> EngineError:
         return EngineError(error.status, error.message, code=error.code, retry_after_s=ENGINE_START_S)
     if isinstance(error, UnlistedTextError):
         logger.error("request %s: the engine did not keep to the list (%s)", request_id, error)
-        return EngineError(
-            500, "The engine did not keep to the word list, so there is no answer.", code="unlisted_text"
-        )
+        return EngineError(500, "The engine did not keep to the word list, so there is no answer.", code=UNLISTED_TEXT)
     if isinstance(error, VocabularyError):
         logger.error("request %s: %s", request_id, error)
     else:

@@ -12,7 +12,8 @@ its health checks; meanwhile such a replica looks idle and draws requests. So it
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from itertools import product
 from typing import Any, Final, NoReturn
 from uuid import uuid4
@@ -22,7 +23,7 @@ from ray.serve.llm.deployment import LLMServer
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 from deployments import ray_private
-from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.contract import UNLISTED_TEXT, Answer, ResolvedVocabulary, VocabularySpec
 from deployments.errors import EngineError
 from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import ListedWords, NodeList, NodeLists
@@ -60,7 +61,7 @@ class EngineWatch:
     like it: what counts is the engine's steps. Only the time with requests counts, so that an idle engine may stay.
 
     Args:
-        is_dead: Whether its process has ended.
+        is_dead: Whether its process has ended, or it is of no more use.
         num_steps: Steps that read a prompt or wrote a token, since any time.
         num_requests: Those that the engine has; 0 where its steps are not counted.
         stall_s: It may have requests and make no step for so long.
@@ -108,7 +109,7 @@ class EngineWatch:
                 )
                 self._end()
                 return
-        logger.error("the engine's process has ended, and so does this replica")
+        logger.error("the engine is of no more use, and so this replica ends")
         for _ in range(round(_LAST_ANSWERS_S / _LOOK_S)):
             await asyncio.sleep(_LOOK_S)
             if not self._num_under_way():
@@ -116,7 +117,35 @@ class EngineWatch:
         self._end()
 
 
+class UnlistedAnswers:
+    """Counts answers in a row whose texts were not of their lists, which no engine writes that masks tokens."""
+
+    def __init__(self) -> None:
+        self._num_in_a_row = 0
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether the engine no longer masks. One text in between that is of its list says that it does."""
+        return self._num_in_a_row >= _MAX_UNLISTED
+
+    async def count(self, answer: AsyncGenerator[Answer, None]) -> AsyncGenerator[Answer, None]:
+        """Yield the items of an answer with a list, and count it when it has ended."""
+        code = ""
+        async with aclosing(answer) as items:
+            async for item in items:
+                code = item["error"].get("code") or "other" if isinstance(item, dict) and "error" in item else ""
+                yield item
+        if code == UNLISTED_TEXT:
+            self._num_in_a_row += 1
+            if self._num_in_a_row == _MAX_UNLISTED:
+                logger.error("%d texts in a row were not of their lists: the engine does not mask", _MAX_UNLISTED)
+        elif not code:
+            self._num_in_a_row = 0
+
+
 logger = logging.getLogger("ray.serve")
+
+_MAX_UNLISTED: Final = 5
 
 PROOF_LIST: Final = WordList("proof", ("river", "stone", "lamp"), "file")
 _PROMPT: Final = "Once upon a time, there was"

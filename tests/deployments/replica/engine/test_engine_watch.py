@@ -1,9 +1,10 @@
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
+from deployments.contract import UNLISTED_TEXT, Answer
 from deployments.replica.engine import health
-from deployments.replica.engine.health import EngineWatch
+from deployments.replica.engine.health import EngineWatch, UnlistedAnswers
 
 _LOOK_S = 2.0**-13
 """Sums of it are exact."""
@@ -99,3 +100,32 @@ async def test_one_that_stands_still_for_a_while_is_to_get_no_requests(monkeypat
     assert not any(stalled[:6])
     assert all(stalled[8:19])
     assert not any(stalled[22:])
+
+
+async def test_answers_in_a_row_that_are_of_no_list_end_the_replica_and_one_that_is_starts_anew() -> None:
+    unlisted = UnlistedAnswers()
+
+    async def ask(*items: Answer) -> None:
+        async def answer() -> AsyncGenerator[Answer, None]:
+            for item in items:
+                yield item
+
+        assert [item async for item in unlisted.count(answer())] == list(items)
+
+    fault: Answer = {"error": {"message": "It did not keep to the list.", "code": UNLISTED_TEXT}}
+    for _ in range(4):
+        # A stream may have begun well.
+        await ask("data: The", fault)
+    # An error of another kind says nothing.
+    await ask({"error": {"message": "Too long.", "code": None}})
+    assert not unlisted.are_too_many
+    await ask({"choices": []})
+    for number in range(5):
+        assert not unlisted.are_too_many, number
+        await ask(fault)
+    assert unlisted.are_too_many
+    ended: list[bool] = []
+    await EngineWatch(
+        lambda: unlisted.are_too_many, lambda: 0, lambda: 0, 1.0, lambda: 0, end=lambda: ended.append(True)
+    ).run()
+    assert ended == [True]
