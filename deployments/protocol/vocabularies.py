@@ -1,8 +1,8 @@
-"""The bodies of the routes about word lists: a text to check, and what they answer."""
+"""The bodies of the routes about word lists: a text to check."""
 
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError
@@ -17,7 +17,6 @@ from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import unspaced_language
 from vocab.matching.structure.schema import PreparedSchema, prepare
 from vocab.text.formats import Format
-from vocab.text.report import Reason
 
 
 class CheckRequest(VocabularyFields):
@@ -86,131 +85,6 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
     except StructureError as error:
         raise BadRequestError(f"'schema' cannot stand beside a word list: {error}.", "schema") from None
     return CheckedText(spec, request.text, form, new_words, with_words, schema, with_readings, request.list_param)
-
-
-class ListVocabulary(BaseModel):
-    id: str
-    """What ``vocab.lang`` names, or ``vocab.level``."""
-    object: Literal["vocabulary"]
-    kind: Literal["language", "file", "level"]
-    source: str
-    """``cleaned``, ``wordfreq`` or ``file``; of a level ``list``, the language's own, or whose it is."""
-    languages: list[str]
-    """Empty for a level that every language has."""
-    readings: bool
-    """Whether a check can tell how its words are read."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class VocabularyList(BaseModel):
-    object: Literal["list"]
-    data: list[ListVocabulary]
-
-
-class VocabularyWord(BaseModel):
-    rank: int
-    word: str
-    lemma: str | None
-    """Null where it is not known."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class VocabularyWords(BaseModel):
-    object: Literal["list"]
-    id: str
-    total: int
-    """Of all words that fit."""
-    has_more: bool
-    data: list[VocabularyWord]
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class NearestWord(BaseModel):
-    word: str
-    rank: int | None
-
-
-class WordNotAllowed(BaseModel):
-    pointer: str | None = None
-    """Of JSON, to the string; its line is the number of the string."""
-    line: int
-    column: int
-    start: int
-    """In code points, from 0."""
-    end: int
-    word: str
-    rank: int | None
-    """Null where the list lacks it."""
-    lemma: str | None
-    """Null where it is not known."""
-    reason: Reason
-    nearest: list[NearestWord]
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class AllowedWord(BaseModel):
-    word: str
-    rank: int | None
-    reason: Reason
-    count: int
-
-
-class RankBand(BaseModel):
-    max_rank: int | None
-    """The largest rank; null for all other words."""
-    num_words: int
-    num_distinct_words: int
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class NewWord(BaseModel):
-    word: str
-    count: int
-
-
-class RunningWord(BaseModel):
-    start: int
-    end: int
-    rank: int | None
-    reason: Reason
-    lemma: str | None
-    reading: str | None = None
-    """Where it was asked for; null for a word without Chinese characters, and where it is not known."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class CheckReport(BaseModel):
-    object: Literal["vocabulary.report"]
-    file: str | None
-    num_words: int
-    num_allowed: int
-    num_distinct_words: int
-    num_distinct_allowed: int
-    num_symbols: int
-    """Of ``not_allowed``: emoji and other characters that are shown and are no part of a word, number or mark."""
-    coverage: float | None
-    """The share of words and symbols that are allowed, new words aside; null where there are no words."""
-    num_new: int
-    coverage_with_new: float | None
-    has_exactly_the_new_words: bool
-    """Whether the list lacks the ``new_words`` and no others, and each is used."""
-    bands: list[RankBand]
-    allowed: list[AllowedWord]
-    not_allowed: list[WordNotAllowed]
-    """The first 100,000 places."""
-    num_not_allowed: int
-    new: list[WordNotAllowed]
-    new_words: list[NewWord]
-    words: list[RunningWord] | None = None
-    """Where it was asked for: all words, numbers and symbols in their order; the first 100,000."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 WORD_PARAMETERS: Final = ("offset", "limit", "q")

@@ -1,7 +1,7 @@
 """The bodies of the word tools: next words, other words for one, a text in the words of a list, exercises from one."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.vocabulary import VocabularyFields
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, ModelName, member_names, validate
 from deployments.settings.limits import Limits
+from vocab.answers import ExerciseKind
 from vocab.lists.wordlists import unspaced_language
 from vocab.marks import APOSTROPHES
 from vocab.text.units import word_pattern
@@ -33,8 +34,6 @@ _REWRITE: Final[Mapping[str, Any]] = {
     "stream": False,
 }
 """What a request to rewrite a text has by default."""
-
-ExerciseKind = Literal["questions", "true_false", "gap_fill", "matching", "order", "dictation"]
 
 EXERCISE_KINDS: Final[tuple[ExerciseKind, ...]] = get_args(ExerciseKind)
 

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from vocab import marks
+from vocab.answers import Reason
 from vocab.errors import ListTooLargeError
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
 from vocab.lists.wordlists import WordList
@@ -20,7 +21,7 @@ from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
 from vocab.text.forms import ELISION_LANGUAGES, FormRanks, follows_elision, is_elision
 from vocab.text.nearest import NearestWords, Note
-from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Reason, TextReport, new_key
+from vocab.text.report import ALLOWED, NUMBER, CheckedWord, TextReport, new_key
 from vocab.text.segmented.segmenter import Dictionary, Segment, Segmenter, dictionary_of
 from vocab.text.units import HIDDEN_CHARACTER, SYMBOL, runs_of, unit_pattern, word_pattern
 

@@ -6,15 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from vocab import marks
+from vocab.answers import Reason
 from vocab.text.nearest import NO_NOTE, Note
-
-Reason: TypeAlias = Literal["listed", "capitals", "added", "number", "new", "rare", "excluded", "unknown", "symbol"]
-"""Why a word is allowed: the list has it, or has it in other capitals, or it was added, or it is a number. Why it is
-not: it was declared to be new, its rank is beyond N (or it lacks the capital that the list has), it was left out, the
-list does not have it, or it is no word at all, such as an emoji."""
 
 ALLOWED: Final[frozenset[Reason]] = frozenset(("listed", "capitals", "added", "number"))
 

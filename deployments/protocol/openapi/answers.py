@@ -2,13 +2,18 @@
 
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, with_config
+from typing_extensions import is_typeddict
 
 from deployments.protocol.generation.messages import ToolCall
 from deployments.protocol.openapi.batch_answers import Batch, BatchPage, DeletedFile, File, FilePage, Job
-from deployments.protocol.vocabularies import CheckReport, VocabularyList, VocabularyWords
-from deployments.protocol.word_tools import ExerciseKind
 from deployments.protocol.worksheets import Exercise
+from vocab import answers
+from vocab.answers import FewerItems, Usage
+
+for _model in vars(answers).values():
+    if is_typeddict(_model):
+        with_config(use_attribute_docstrings=True)(_model)
 
 
 class Described(BaseModel):
@@ -70,36 +75,6 @@ class Choice(BaseModel):
     message: AnswerMessage
     finish_reason: str | None
     logprobs: dict[str, Any] | None = None
-
-
-class PromptTokensDetails(Described):
-    cached_tokens: int | None = None
-    """Tokens of the prompt that the engine had computed before."""
-
-
-class Timing(Described):
-    """How long an answer took, as far as its engine says."""
-
-    queue_time_ms: float | None = None
-    """In the engine's queue."""
-    time_to_first_token_ms: float | None = None
-    """From there to the first token."""
-    generation_time_ms: float | None = None
-    """From the first token to the last."""
-    mean_itl_ms: float | None = None
-    """Between two tokens."""
-    tokens_per_second: float | None = None
-    total_time_ms: float
-    """In the replica, from the request's turn to the usage."""
-
-
-class Usage(Described):
-    prompt_tokens: int
-    completion_tokens: int = 0
-    total_tokens: int
-    prompt_tokens_details: PromptTokensDetails | None = None
-    timing: Timing | None = None
-    """Of chats and completions."""
 
 
 class Overflow(BaseModel):
@@ -165,121 +140,6 @@ class DetokenizedText(BaseModel):
     prompt: str
 
 
-class TopLogprobs(Described):
-    object: Literal["logprobs"]
-    index: int
-    token_ids: list[int]
-    """The likeliest tokens after the prompt, the likeliest first."""
-    logprobs: list[float]
-
-
-class LogprobsList(BaseModel):
-    """With ``top_logprobs``. Without it: all numbers as little-endian bytes, row by row; the headers
-    ``x-wordbound-shape`` ("prompts,tokens"), ``x-wordbound-dtype`` and ``x-wordbound-prompt-tokens`` describe them."""
-
-    object: Literal["list"]
-    model: str
-    data: list[TopLogprobs]
-    usage: Usage
-
-
-class TokenLogprobs(BaseModel):
-    object: Literal["token_logprobs"]
-    model: str
-    logprobs: list[float]
-    usage: Usage
-
-
-class TokenTable(Described):
-    object: Literal["tokens"]
-    model: str
-    vocab_size: int
-    tokens: list[str]
-    """The bytes of each token in base64; of a special token those of its name. Empty where the model has a number and
-    the tokenizer no token."""
-    special_ids: list[int]
-    eos_token_ids: list[int]
-
-
-class NextWord(Described):
-    word: str
-    """As it would be written there."""
-    logprob: float
-    probability: float
-    """The model's own, of all that may come next and not only of the list."""
-    rank: int
-
-
-class NextWords(Described):
-    object: Literal["vocabulary.next"]
-    model: str
-    data: list[NextWord]
-    """The likeliest first."""
-    remainder: float
-    """The probability of everything else: other words, marks, the end of the text."""
-    vocab: dict[str, Any]
-    """The list, as in the answer to a chat."""
-    usage: Usage
-
-
-class OtherWord(Described):
-    word: str
-    text: str
-    """The sentence with it."""
-    logprob: float
-    """Of the word and the rest of the sentence, after what stands before them."""
-    rank: int
-
-
-class OtherWords(Described):
-    object: Literal["vocabulary.swap"]
-    model: str
-    word: str
-    logprob: float
-    """Of the word itself and the rest of the sentence."""
-    data: list[OtherWord]
-    """The likeliest first."""
-    vocab: dict[str, Any]
-    """The list, as in the answer to a chat."""
-    usage: Usage
-
-
-class Change(Described):
-    start: int
-    """Where the words begin in the text of the request, in code points."""
-    end: int
-    before: str = Field(alias="from")
-    to: str
-
-
-class Coverage(BaseModel):
-    before: float | None
-    after: float | None
-
-
-class RewrittenText(Described):
-    """The answer; with ``stream`` server-sent events of ``{"text": …}``, a part each, then one of this object, then
-    ``[DONE]``."""
-
-    object: Literal["vocabulary.rewrite"]
-    model: str
-    text: str
-    changes: list[Change]
-    names: list[str]
-    """What was kept besides the words of the list."""
-    coverage: Coverage
-    """The share of running words that are listed, names that are kept too; null where there are no words."""
-    vocab: dict[str, Any]
-    """The list with the names, as in the answer to a chat."""
-    usage: Usage
-
-
-class FewerItems(BaseModel):
-    kind: ExerciseKind
-    num_items: int
-    reason: str
-
-
 class Exercises(Described):
     """The answer; with ``stream`` server-sent events of ``{"exercise": …}``, then one of this object, then
     ``[DONE]``."""
@@ -301,7 +161,7 @@ class Exercises(Described):
     usage: Usage
 
 
-ANSWERS: Final[dict[str, type[BaseModel]]] = {
+ANSWERS: Final[dict[str, type[Any]]] = {
     "GET /health": Health,
     "GET /ready": Health,
     "GET /v1/models": ModelList,
@@ -311,15 +171,15 @@ ANSWERS: Final[dict[str, type[BaseModel]]] = {
     "POST /v1/completions": Completion,
     "POST /tokenize": Tokens,
     "POST /detokenize": DetokenizedText,
-    "POST /v1/logprobs": LogprobsList,
-    "POST /v1/token_logprobs": TokenLogprobs,
-    "GET /v1/tokens": TokenTable,
-    "GET /v1/vocabularies": VocabularyList,
-    "GET /v1/vocabularies/{list_id}/words": VocabularyWords,
-    "POST /v1/vocabularies/check": CheckReport,
-    "POST /v1/vocabularies/next": NextWords,
-    "POST /v1/vocabularies/swap": OtherWords,
-    "POST /v1/vocabularies/rewrite": RewrittenText,
+    "POST /v1/logprobs": answers.LogprobsList,
+    "POST /v1/token_logprobs": answers.TokenLogprobs,
+    "GET /v1/tokens": answers.TokenTable,
+    "GET /v1/vocabularies": answers.VocabularyList,
+    "GET /v1/vocabularies/{list_id}/words": answers.VocabularyWords,
+    "POST /v1/vocabularies/check": answers.CheckReport,
+    "POST /v1/vocabularies/next": answers.NextWords,
+    "POST /v1/vocabularies/swap": answers.OtherWords,
+    "POST /v1/vocabularies/rewrite": answers.RewrittenText,
     "POST /v1/vocabularies/exercises": Exercises,
     "POST /v1/documents/text": DocumentText,
     "GET /v1/files": FilePage,

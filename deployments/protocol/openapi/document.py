@@ -8,12 +8,11 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import BaseModel, TypeAdapter
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest
@@ -88,9 +87,10 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         "POST /v1/load_lora_adapter": LoadLoraAdapterRequest,
         "POST /v1/unload_lora_adapter": UnloadLoraAdapterRequest,
     }
-    models: list[type[BaseModel]] = [*requests.values(), Error, *dict.fromkeys(ANSWERS.values())]
-    _, schemas = models_json_schema(
-        [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
+    models: dict[type[Any], None] = dict.fromkeys([*requests.values(), Error, *ANSWERS.values()])
+    _, schemas = TypeAdapter.json_schemas(
+        [(model.__name__, "validation", TypeAdapter[Any](model)) for model in models],
+        ref_template="#/components/schemas/{model}",
     )
     made = get_openapi(title="wordbound", version="1", description=_ABOUT, routes=app.routes)
     fields = json_schema(chat)["properties"]
@@ -180,7 +180,7 @@ def add_docs(app: FastAPI, limits: Limits) -> None:
         return FileResponse(_FOLDER / name, media_type=_FILES[name])
 
 
-def _ref(model: type[BaseModel]) -> Schema:
+def _ref(model: type[Any]) -> Schema:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 

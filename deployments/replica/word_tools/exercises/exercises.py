@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from deployments.contract import Caller, ResolvedVocabulary, VocabularySpec
 from deployments.errors import EngineError
-from deployments.protocol.word_tools import ExerciseKind as Kind
 from deployments.replica.answers.constrained_answer import UnlistedTextError
 from deployments.replica.engine.adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
@@ -24,6 +23,7 @@ from deployments.replica.word_tools.exercises.languages import EXAMPLES, FALLBAC
 from deployments.replica.word_tools.exercises.sentences import ContentWord, ListedText, Sentence
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
+from vocab.answers import ExerciseKind as Kind
 
 Item = dict[str, Any]
 

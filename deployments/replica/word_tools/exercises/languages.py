@@ -8,7 +8,7 @@ answers in the language of the sentence, for the list leaves it no other.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from deployments.protocol.word_tools import ExerciseKind
+from vocab.answers import ExerciseKind
 
 INSTRUCTIONS: Final[Mapping[str, Mapping[ExerciseKind, str]]] = {
     "en": {
