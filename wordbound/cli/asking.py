@@ -1,18 +1,23 @@
 """The options of commands that ask a service for a text: the list, what the text is to have, and how it is chosen."""
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import typer
 
 from vocab.options import Segmentation
 from wordbound.cli.commands import InputError
-from wordbound.cli.service import URL_VARIABLE
+from wordbound.client import URL_VARIABLE, Client
+from wordbound.routes import Vocab
 
 STANDARD_INPUT: Final = "-"
+
+MAX_RETRIES: Final = 4
+"""Of a request to a busy service: they are four minutes at most."""
 
 SEARCH_WIDTH: Final = 4
 """Of ``--quality better``: the sentence search of docs/quality.md, which takes four times as long and can be read as it
@@ -72,7 +77,7 @@ class WordListOptions:
     exclude_words: ExcludeWordsOption = None
     segmentation: SegmentationOption = None
 
-    def members(self) -> dict[str, Any]:
+    def members(self) -> Vocab:
         """Build a request's ``vocab`` from the options, reading their word files.
 
         Raises:
@@ -92,7 +97,25 @@ class WordListOptions:
             "exclude_words": words_in(self.exclude_words) if self.exclude_words else None,
             "segmentation": self.segmentation,
         }
-        return drop_none(members)
+        return cast("Vocab", drop_none(members))
+
+
+def connect(url: str) -> Client:
+    """Create a client of the service at ``url``, with the key of the environment and more patience than usual.
+
+    Raises:
+        InputError: It is no address, or there is no key.
+    """
+    try:
+        return Client(url, max_retries=MAX_RETRIES, sleep=_wait)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def _wait(wait_s: float) -> None:
+    if sys.stderr.isatty():
+        print(f"the service is busy; asking again in {wait_s:.0f} s", file=sys.stderr)
+    time.sleep(wait_s)
 
 
 def drop_none(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 import shlex
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from wordbound.cli.asking import UrlOption
-from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, AwayError, InputError
-from wordbound.cli.service import DEFAULT_URL, Service
-from wordbound.cli.terminal import note, progress
+from wordbound.cli.asking import UrlOption, connect
+from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, InputError
+from wordbound.cli.terminal import note, open_whole, progress
+from wordbound.client import DEFAULT_URL, Client
+from wordbound.errors import AwayError
+from wordbound.routes import Call, read_json
 
 ENDPOINT: Final = "/v1/chat/completions"
 
@@ -45,7 +48,7 @@ def batch(
     """
     errors_file = output_file.with_suffix(f".errors{output_file.suffix}")
     _check_files(input_file, output_file, errors_file, force=force, is_sent=batch_id is None)
-    with Service(url) as service:
+    with connect(url) as service:
         if batch_id is None:
             batch_id = _start(service, input_file, window)
         how = shlex.join(["wordbound", "batch", str(input_file), str(output_file), "--batch-id", batch_id])
@@ -54,14 +57,14 @@ def batch(
             ended = _wait(service, batch_id)
             for file_id, path in ((ended["output_file_id"], output_file), (ended["error_file_id"], errors_file)):
                 if file_id is not None:
-                    service.download(file_id, path)
+                    _download(service, file_id, path)
         except KeyboardInterrupt:
             note(f"\nthe batch goes on without you; to wait for it again: {how}")
             raise typer.Exit(INTERRUPTED) from None
         except AwayError as error:
             raise AwayError(f"{error}; then: {how}") from None
-        except OSError as error:
-            raise InputError(f"{error.filename}: {error.strerror}; then: {how} --force") from None
+        except InputError as error:
+            raise InputError(f"{error}; then: {how} --force") from None
     counts = ended["request_counts"]
     where = f", in {errors_file}" if ended["error_file_id"] is not None else ""
     note(f"{counts['total']:,} lines: {counts['completed']:,} answered, {counts['failed']:,} failed{where}")
@@ -91,18 +94,21 @@ def _check_files(source: Path, target: Path, errors: Path, *, force: bool, is_se
             raise InputError(f"{path} exists: name another OUT, or add --force")
 
 
-def _start(service: Service, source: Path, window: str) -> str:
+def _start(service: Client, source: Path, window: str) -> str:
     """Upload a file of requests and create a batch of them; return the batch's id."""
     from rich.progress import BarColumn, DownloadColumn, TextColumn
 
     with progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as bar:
         task = bar.add_task("sending", total=source.stat().st_size)
-        file_id = service.upload(source, lambda sent: bar.update(task, completed=sent))["id"]
-    asked = {"input_file_id": file_id, "endpoint": ENDPOINT, "completion_window": window}
+        with source.open("rb") as file:
+            watched = _ReportingFile(file, lambda sent: bar.update(task, completed=sent))
+            form = {"files": {"file": (source.name, watched, "application/jsonl")}, "data": {"purpose": "batch"}}
+            uploaded = service.send(Call("POST", "/v1/files", read_json, form, is_safe=False))
+    asked = {"input_file_id": uploaded["id"], "endpoint": ENDPOINT, "completion_window": window}
     return str(service.post("/v1/batches", asked)["id"])
 
 
-def _wait(service: Service, batch_id: str) -> dict[str, Any]:
+def _wait(service: Client, batch_id: str) -> dict[str, Any]:
     """Poll a batch and show its progress until it has ended; return it.
 
     Raises:
@@ -134,6 +140,30 @@ def _why(ended: dict[str, Any]) -> str:
     """Format the first error of a batch as ``: message``; empty without one."""
     messages = [error.get("message") for error in (ended.get("errors") or {}).get("data", ())]
     return f": {messages[0]}" if messages and messages[0] else ""
+
+
+def _download(service: Client, file_id: str, path: Path) -> None:
+    """Download a file of the service to ``path``, whole or not at all; InputError where it cannot be written."""
+    call = Call("GET", f"/v1/files/{file_id}/content", lambda _: None, {})
+    with service.stream(call) as answer, open_whole(path, is_binary=True) as file:
+        for piece in answer.iter_bytes():
+            file.write(piece)
+
+
+class _ReportingFile:
+    """A file that reports, at each read, how much of it was read."""
+
+    def __init__(self, file: Any, report: Callable[[int], None]) -> None:
+        self._file = file
+        self._report = report
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._file.read(size)
+        self._report(self._file.tell())
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 _sleep = time.sleep

@@ -17,13 +17,15 @@ from wordbound.cli.asking import (
     QualityOption,
     UrlOption,
     WordListOptions,
+    connect,
     drop_none,
     search_for_quality,
 )
-from wordbound.cli.commands import CommandError, InputError
-from wordbound.cli.service import DEFAULT_URL, Service
+from wordbound.cli.commands import InputError
 from wordbound.cli.terminal import Waiting, note
 from wordbound.cli.write import StreamedAnswer, summary_of
+from wordbound.client import DEFAULT_URL, Client
+from wordbound.errors import ServiceError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -49,7 +51,7 @@ def chat(
     what is said; /words N changes how many words are used, /new begins anew, /quit ends.
     """
     is_terminal = sys.stdin.isatty()
-    with Service(url) as service:
+    with connect(url) as service:
         body = drop_none({"max_tokens": max_tokens})
         talk = Talk(service, named, body, search_for_quality(quality), shows_ranks=not plain and sys.stdout.isatty())
         if is_terminal:
@@ -63,7 +65,7 @@ def chat(
             try:
                 if talk.handle_line(line.strip()):
                     return
-            except CommandError as error:
+            except (InputError, ServiceError) as error:
                 if not is_terminal:
                     raise
                 note(str(error))
@@ -76,7 +78,7 @@ class Talk:
     ``body`` has members of each request; ``search`` is ``vocab.search``.
     """
 
-    service: Service
+    service: Client
     named: WordListOptions
     body: Mapping[str, Any]
     search: Mapping[str, int] | None = None
@@ -91,8 +93,8 @@ class Talk:
         """Send a line to the service and show its answer, or run a /command; return whether it was /quit.
 
         Raises:
-            InputError: There is no such command, or the service says that the request is wrong.
-            ServiceError: It cannot be reached, or refuses. What was said before stays in both cases.
+            InputError: There is no such command.
+            ServiceError: The service cannot be reached, or refuses. What was said before stays in both cases.
         """
         if not line.startswith("/"):
             self._answer(line)
@@ -112,7 +114,7 @@ class Talk:
 
     def _set_word_options(self, named: WordListOptions) -> None:
         """Set the word-list options of the next requests; reload the ranks where they are shown."""
-        self._vocab = named.members() | drop_none({"search": self.search})
+        self._vocab: dict[str, Any] = {**named.members(), **drop_none({"search": self.search})}
         self.named = named
         if self.shows_ranks:
             self._load_ranks()

@@ -1,9 +1,6 @@
 """The commands by name, each imported when it is run: word lists and HTTP take half a second, which help needs not.
 
-CommandError                    what a command says in one line before it ends
-├── InputError              2   wrong use, or an input that cannot be read
-└── ServiceError            3   the service refuses, or fails
-    └── AwayError           3   it cannot be reached, or has no capacity: the same may work later
+A command ends with one line by an ``InputError``, or by a ``ServiceError`` of its client.
 """
 
 import inspect
@@ -16,6 +13,8 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from wordbound.errors import RefusedError, ServiceError
+
 DONE: Final = 0
 NOT_AS_ASKED: Final = 1
 """The command did its work, and the text has unlisted words, lines have failed, or the machine lacks something."""
@@ -25,24 +24,8 @@ INTERRUPTED: Final = 130
 """By Ctrl-C, as shells have it."""
 
 
-class CommandError(Exception):
-    """Ends a command; the message is one line that says what to change."""
-
-    exit_code = WRONG_INPUT
-
-
-class InputError(CommandError):
-    """Wrong use, or an input that cannot be read."""
-
-
-class ServiceError(CommandError):
-    """The service refuses, or fails."""
-
-    exit_code = NO_SERVICE
-
-
-class AwayError(ServiceError):
-    """The service cannot be reached, or has no capacity: the same may work later."""
+class InputError(Exception):
+    """Wrong use, or an input that cannot be read; the message is one line that says what to change."""
 
 
 class Command(NamedTuple):
@@ -107,9 +90,9 @@ class LazyCommands(TyperGroup):
         """Run a command; print its error in one line and exit with the error's status."""
         try:
             return super().invoke(ctx)
-        except CommandError as error:
+        except (InputError, ServiceError) as error:
             _print_error(f"wordbound {ctx.invoked_subcommand}", error)
-            raise typer.Exit(error.exit_code) from None
+            raise typer.Exit(WRONG_INPUT if isinstance(error, InputError | RefusedError) else NO_SERVICE) from None
         except _UsageError as error:
             if not _message(error):
                 # No argument at all, for which the help is shown.

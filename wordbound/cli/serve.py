@@ -14,9 +14,10 @@ import typer
 
 import wordbound
 from wordbound.cli import doctor
-from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, InputError, ServiceError
+from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, InputError
 from wordbound.cli.doctor import Configuration, findings
 from wordbound.cli.terminal import note
+from wordbound.errors import ServiceError
 
 TO_INSTALL: Final = "in a clone: make demo; for GPUs: pip install -c constraints-gpu.txt '.[gpu]'"
 

@@ -17,6 +17,7 @@ from wordbound.cli.asking import (
     SeedOption,
     UrlOption,
     WordListOptions,
+    connect,
     drop_none,
     must_use_of,
     new_words_of,
@@ -24,9 +25,11 @@ from wordbound.cli.asking import (
     search_for_quality,
     split_names,
 )
-from wordbound.cli.commands import NOT_AS_ASKED, InputError, ServiceError
-from wordbound.cli.service import DEFAULT_URL, Service
+from wordbound.cli.commands import NOT_AS_ASKED, InputError
 from wordbound.cli.terminal import Waiting, note, open_whole
+from wordbound.client import DEFAULT_URL, Client
+from wordbound.errors import ServiceError
+from wordbound.routes import FileFormat
 
 CHAT: Final = "/v1/chat/completions"
 
@@ -78,25 +81,23 @@ def write(
     The text goes to standard output as it is written, and a line about its words to standard error. The exit status is
     1 where a word of --must-use is missing.
     """
-    vocab = word_list.members()
-    vocab |= drop_none(
-        {
-            "must_use": must_use_of(must_use, any_form=any_form),
-            "new_words": new_words_of(new_words),
-            "max_sentence_words": max_sentence_words,
-            "min_sentences": min_sentences,
-            "max_sentences": max_sentences,
-            "search": search_for_quality(quality),
-        }
-    )
+    asked = {
+        **word_list.members(),
+        "must_use": must_use_of(must_use, any_form=any_form),
+        "new_words": new_words_of(new_words),
+        "max_sentence_words": max_sentence_words,
+        "min_sentences": min_sentences,
+        "max_sentences": max_sentences,
+        "search": search_for_quality(quality),
+    }
     if new_words is None and (glossary or new_words_file is not None):
         raise InputError("a glossary lists the words of --new-words: add it, such as --new-words 3000:2:10")
     if any_form and not must_use:
         raise InputError("--any-form is about the words of --must-use: add one")
     messages = [{"role": "user", "content": _read_prompt(prompt, brief)}]
-    body = drop_none({"messages": messages, "vocab": vocab, "max_tokens": max_tokens, "seed": seed})
+    body = drop_none({"messages": messages, "vocab": drop_none(asked), "max_tokens": max_tokens, "seed": seed})
     # A file that cannot be written is reported before anything is asked for.
-    with Service(url) as service, open_whole(out) as output, _words_file(new_words_file) as new_words_output:
+    with connect(url) as service, open_whole(out) as output, _words_file(new_words_file) as new_words_output:
         if as_json:
             with Waiting("writing"):
                 answer = service.post(CHAT, body)
@@ -133,7 +134,7 @@ class StreamedAnswer:
         self.block: VocabBlock = {}
         self.reason: str | None = None
 
-    def read(self, service: Service, body: Mapping[str, Any]) -> Iterator[str]:
+    def read(self, service: Client, body: Mapping[str, Any]) -> Iterator[str]:
         """Ask the service, and yield the pieces of the text."""
         for chunk in service.events(CHAT, body):
             self.block = chunk.get("vocab") or self.block
@@ -144,7 +145,7 @@ class StreamedAnswer:
                     yield piece
 
 
-def stream_answer(service: Service, body: Mapping[str, Any], output: Any) -> StreamedAnswer:
+def stream_answer(service: Client, body: Mapping[str, Any], output: Any) -> StreamedAnswer:
     """Stream a chat answer to ``output``, and return it."""
     answer = StreamedAnswer()
     with Waiting("writing") as waiting:
@@ -234,7 +235,7 @@ def rewrite(
     vocab = word_list.members()
     body = drop_none({"text": text, "vocab": vocab, "seed": seed, "keep_names": None if keep_names else False})
     is_shown = out is None and not as_json and sys.stdout.isatty()
-    with Service(url) as service, open_whole(out) as output:
+    with connect(url) as service, open_whole(out) as output:
         whole = _stream(service, body, output if is_shown else None)
         if as_json:
             output.write(json.dumps(whole, ensure_ascii=False, indent=1) + "\n")
@@ -254,7 +255,7 @@ def rewrite(
         raise typer.Exit(NOT_AS_ASKED)
 
 
-def _stream(service: Service, body: Mapping[str, Any], output: Any) -> dict[str, Any]:
+def _stream(service: Client, body: Mapping[str, Any], output: Any) -> dict[str, Any]:
     """Stream a rewritten text, each sentence to ``output`` where there is one; return the whole answer."""
     num_done = 0
     with Waiting("rewriting") as waiting:
@@ -278,9 +279,8 @@ def _count(number: int, what: str) -> str:
 
 
 EXERCISES: Final = "/v1/vocabularies/exercises"
-WORKSHEET: Final = "/v1/documents/worksheet"
 
-FORMATS: Final = {".txt": "txt", ".docx": "docx", ".gift": "gift", ".zip": "qti", ".tsv": "tsv"}
+FORMATS: Final[dict[str, FileFormat]] = {".txt": "txt", ".docx": "docx", ".gift": "gift", ".zip": "qti", ".tsv": "tsv"}
 """By the ending of the file; .json has the exercises themselves."""
 
 
@@ -328,7 +328,7 @@ def exercises(
         "keep_names": None if keep_names else False,
         "seed": seed,
     }
-    with Service(url) as service, open_whole(out, is_binary=out is not None) as output:
+    with connect(url) as service, open_whole(out, is_binary=out is not None) as output:
         with Waiting("making exercises"):
             made = _make(service, drop_none(asked))
         if ending == ".json":
@@ -336,15 +336,9 @@ def exercises(
         elif not made["exercises"]:
             raise InputError(f"no exercise could be made: {made['left_out'][0]['reason']}")
         else:
-            sheet = {
-                "format": FORMATS[ending],
-                "exercises": made["exercises"],
-                "lang": made["lang"],
-                "title": title,
-                "text": text if with_text and ending in (".txt", ".docx") else None,
-            }
-            written = service.post_for_file(WORKSHEET, drop_none(sheet))
-            output.write(written if out is not None else written.decode())
+            shown = text if with_text and ending in (".txt", ".docx") else None
+            sheet = service.worksheet(made["exercises"], FORMATS[ending], lang=made["lang"], title=title, text=shown)
+            output.write(sheet if out is not None else sheet.decode())
     if made["names"]:
         note(f"names kept: {', '.join(made['names'])}")
     if unused := made["num_unlisted_sentences"]:
@@ -355,7 +349,7 @@ def exercises(
         raise typer.Exit(NOT_AS_ASKED)
 
 
-def _make(service: Service, asked: dict[str, Any]) -> dict[str, Any]:
+def _make(service: Client, asked: dict[str, Any]) -> dict[str, Any]:
     """Ask for exercises as a stream, so that no answer takes long to begin; return the whole."""
     *_, whole = service.events(EXERCISES, asked)
     return whole

@@ -14,9 +14,10 @@ import torch
 from ray import serve
 
 from deployments.contract import BEGUN, Caller
+from wordbound.errors import RefusedError, ServiceError
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.gathering import Ids, run_sync
-from wordbound.lm.http_lm import RefusedError, ServedTokens, ServerError
+from wordbound.lm.http_lm import ServedTokens
 from wordbound.lm.loading import load_tokenizer
 
 _DEPLOYMENT: Final = "Replica"
@@ -38,7 +39,7 @@ class ServeLM(AsyncLM):
         options: Options of ``AsyncLM``.
 
     Raises:
-        ServerError: There is no such application, or it does not answer.
+        ServiceError: There is no such application, or it does not answer.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class ServeLM(AsyncLM):
             rows.numpy()[start : start + len(array)] = array
             start += len(array)
         if start != len(rows):
-            raise ServerError(f"the replica answered with {start} rows of {len(rows)}")
+            raise ServiceError(f"the replica answered with {start} rows of {len(rows)}")
         return rows
 
     async def token_logprobs(
@@ -115,7 +116,7 @@ class ServeLM(AsyncLM):
             if error is None:
                 return items
             if error["status"] != _OVERLOADED or num_left == 0:
-                kind = RefusedError if error["status"] == 400 else ServerError
+                kind = RefusedError if error["status"] == 400 else ServiceError
                 raise kind(error["message"], status=error["status"], param=error["param"], code=error["code"])
             num_left -= 1
             await asyncio.sleep(error.get("retry_after", 1))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -97,6 +98,12 @@ class StandInService:
     def body(self) -> ChatBody:
         """Of the last chat."""
         return self.backend.calls[-1].body
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def serving(application: Any) -> Iterator[str]:

@@ -4,12 +4,15 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.deployments.batch.served import World, jsonl
 from tests.wordbound.cli.conftest import Run, StandInService, assert_refused
 from wordbound.cli import batch as command
 from wordbound.cli.commands import DONE, INTERRUPTED, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
+from wordbound.client import Client
+from wordbound.errors import RefusedError
 
 ANSWERS = b'{"custom_id": "line-1"}\n'
 OWNER = "default"
@@ -114,7 +117,7 @@ def test_a_service_that_is_away_for_a_moment_is_waited_for(
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wordbound.cli.service.MAX_TRIES", 1)
+    monkeypatch.setattr("wordbound.cli.asking.MAX_RETRIES", 0)
     away = [True, True, False]
 
     def come_back() -> None:
@@ -135,7 +138,7 @@ def test_a_service_that_stays_away_is_given_up_with_how_to_go_on(
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wordbound.cli.service.MAX_TRIES", 1)
+    monkeypatch.setattr("wordbound.cli.asking.MAX_RETRIES", 0)
     monkeypatch.setattr(command, "MAX_AWAY", 2)
 
     def leave() -> None:
@@ -172,5 +175,35 @@ def test_what_the_service_refuses_is_told(world: World, folder: Path, run: Run) 
     done = run("batch", *files, "--window", "soon")
     assert_refused(done, WRONG_INPUT, "completion_window")
     done = run("batch", *files, "--batch-id", "batch_none")
-    assert done.exit_code == NO_SERVICE
+    assert done.exit_code == WRONG_INPUT
     assert len(json.dumps(done.stderr.splitlines()[-1])) < 200
+
+
+def answering(*answers: httpx.Response) -> tuple[Client, list[bytes]]:
+    """A client of a service that gives these answers, and the bodies that it was sent."""
+    bodies: list[bytes] = []
+    rest = iter(answers)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        bodies.append(request.read())
+        return next(rest)
+
+    return Client(api_key="key", transport=httpx.MockTransport(answer), sleep=lambda _: None), bodies
+
+
+def test_a_busy_service_is_sent_the_whole_file_again(folder: Path) -> None:
+    full = {"error": {"message": "Full.", "type": "server_error", "param": None, "code": "overloaded"}}
+    service, bodies = answering(
+        httpx.Response(503, json=full),
+        httpx.Response(200, json={"id": "file-1"}),
+        httpx.Response(200, json={"id": "b"}),
+    )
+    assert command._start(service, folder / "in.jsonl", "24h") == "b"
+    assert [jsonl(2) in body for body in bodies] == [True, True, False]
+
+
+def test_a_download_that_fails_leaves_no_file(folder: Path) -> None:
+    service, _ = answering(httpx.Response(404, json={"error": {"message": "There is no such file."}}))
+    with pytest.raises(RefusedError, match="no such file"):
+        command._download(service, "file-1", folder / "out.jsonl")
+    assert [path.name for path in folder.iterdir()] == ["in.jsonl"]

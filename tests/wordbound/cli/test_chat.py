@@ -16,10 +16,10 @@ from rich.console import Console
 
 from tests.wordbound.cli.conftest import PIECES, Run, StandInService, assert_refused
 from vocab.errors import UnknownLanguageError
-from wordbound.cli.asking import WordListOptions
+from wordbound.cli.asking import WordListOptions, connect
 from wordbound.cli.chat import BANDS, RankPainter, Talk, legend
-from wordbound.cli.commands import DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT, InputError, ServiceError
-from wordbound.cli.service import Service
+from wordbound.cli.commands import DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT, InputError
+from wordbound.errors import RefusedError, ServiceError
 
 TEXT = "".join(PIECES)
 EN = ("--lang", "en", "--words", "1000")
@@ -57,10 +57,10 @@ def test_a_script_ends_where_the_service_fails(stand_in: StandInService, run: Ru
 
 
 def test_what_was_said_stays_where_an_answer_fails(stand_in: StandInService) -> None:
-    with Service(stand_in.url) as service:
+    with connect(stand_in.url) as service:
         talk = Talk(service, WordListOptions("en", 1000), {})
         assert not talk.handle_line("Hello.")
-        for wish, kind in (("please fail", ServiceError), ("please refuse", InputError), ("/words 0", InputError)):
+        for wish, kind in (("please fail", ServiceError), ("please refuse", RefusedError), ("/words 0", InputError)):
             with pytest.raises(kind):
                 talk.handle_line(wish)
         assert [turn["content"] for turn in talk.said] == ["Hello.", TEXT]
@@ -159,7 +159,7 @@ def test_a_list_that_only_the_service_has_is_shown_without_ranks(
 ) -> None:
     with pytest.raises(UnknownLanguageError):
         RankPainter.of("en-school", None, None, [])
-    with Service(stand_in.url) as service:
+    with connect(stand_in.url) as service:
         talk = Talk(service, WordListOptions("en-school", 1000), {}, shows_ranks=True)
         talk.handle_line("Hello.")
     output = capsys.readouterr()
@@ -169,7 +169,7 @@ def test_a_list_that_only_the_service_has_is_shown_without_ranks(
 
 def test_ranks_are_shown_as_an_answer_grows(stand_in: StandInService, capsys: pytest.CaptureFixture[str]) -> None:
     stand_in.backend.pieces = ("The elep", "hant was", " happy.")
-    with Service(stand_in.url) as service:
+    with connect(stand_in.url) as service:
         Talk(service, WordListOptions("en", 20_000), {}, shows_ranks=True).handle_line("Hello.")
     output = capsys.readouterr()
     assert "elephant⁴ was" in output.out or "elephant³ was" in output.out

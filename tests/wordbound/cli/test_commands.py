@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 import wordbound
 from wordbound.cli import app, commands
-from wordbound.cli.commands import COMMANDS, InputError, ServiceError
+from wordbound.cli.commands import COMMANDS, NO_SERVICE, WRONG_INPUT, InputError
+from wordbound.errors import RefusedError, ServiceError
 
 HEAVY = ("numba", "numpy", "wordfreq", "simplemma", "tokenizers", "httpx", "rich", "vocab")
 """What the help of all commands has no use for."""
@@ -33,16 +34,23 @@ def test_each_command_has_a_help_that_begins_as_the_list_of_commands_says(name: 
     assert COMMANDS[name].help.rstrip(".") in result
 
 
-@pytest.mark.parametrize("error", [InputError("name a file"), ServiceError("no service answers")])
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (InputError("name a file"), WRONG_INPUT),
+        (RefusedError("'n' must be at least 1."), WRONG_INPUT),
+        (ServiceError("no service answers"), NO_SERVICE),
+    ],
+)
 def test_an_error_of_a_command_is_one_line_and_its_status(
-    error: commands.CommandError, monkeypatch: pytest.MonkeyPatch
+    error: Exception, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object) -> None:
         raise error
 
     monkeypatch.setattr("wordbound.cli.doctor.findings", fail)
     done = CliRunner().invoke(app, ["doctor"])
-    assert (done.exit_code, done.stdout, done.stderr) == (error.exit_code, "", f"wordbound doctor: {error}\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (status, "", f"wordbound doctor: {error}\n")
 
 
 def test_an_unknown_command_is_told_with_those_that_there_are() -> None:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from tests.wordbound.cli.conftest import Run, StandInService, assert_refused, serving
 from wordbound.cli.commands import DONE, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
-from wordbound.cli.write import EXERCISES, FORMATS, WORKSHEET
+from wordbound.cli.write import EXERCISES, FORMATS
 
 TEXT = "The dog found some money.\n"
 EN = ("--lang", "en", "--words", "1000")
@@ -54,7 +54,10 @@ class Exerciser:
 @pytest.fixture
 def exerciser(monkeypatch: pytest.MonkeyPatch) -> Iterator[Exerciser]:
     made = Exerciser()
-    routes = [Route(EXERCISES, made.make, methods=["POST"]), Route(WORKSHEET, made.print, methods=["POST"])]
+    routes = [
+        Route(EXERCISES, made.make, methods=["POST"]),
+        Route("/v1/documents/worksheet", made.print, methods=["POST"]),
+    ]
     for url in serving(Starlette(routes=routes)):
         monkeypatch.setenv("WORDBOUND_URL", url)
         yield made

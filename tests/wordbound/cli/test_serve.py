@@ -11,8 +11,9 @@ import pytest
 
 from tests.wordbound.cli.conftest import Run, assert_refused
 from wordbound.cli import doctor, serve
-from wordbound.cli.commands import DONE, INTERRUPTED, NOT_AS_ASKED, WRONG_INPUT, ServiceError
+from wordbound.cli.commands import DONE, INTERRUPTED, NOT_AS_ASKED, WRONG_INPUT
 from wordbound.cli.machine import Finding
+from wordbound.errors import ServiceError
 
 Started = list[tuple[Sequence[str], Mapping[str, str]]]
 

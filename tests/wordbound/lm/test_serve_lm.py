@@ -12,8 +12,8 @@ from ray import serve
 from deployments.contract import BEGUN, Caller, RowsItem
 from tests.deployments.front import wait_until
 from tests.wordbound.lm.served import FULL, REFUSAL, STALL, Served, V, exactly
+from wordbound.errors import RefusedError, ServiceError
 from wordbound.lm import ServeLM, load_model_by_name
-from wordbound.lm.http_lm import RefusedError, ServerError
 from wordbound.lm.mock_lm import MockAsyncLM
 
 pytestmark = pytest.mark.e2e
@@ -91,7 +91,7 @@ async def test_a_replica_without_room_is_asked_again_and_a_refusal_is_told(handl
         await handle.fail.remote([FULL])
         exactly(await model.next_token_logprobs([7]), KNOWN.next_token_logprobs_sync([7]))
         await handle.fail.remote([FULL, FULL])
-        with pytest.raises(ServerError, match="Full"):
+        with pytest.raises(ServiceError, match="Full"):
             await model.next_token_logprobs([8])
         await handle.fail.remote([REFUSAL])
         with pytest.raises(RefusedError, match="Too much") as error:
