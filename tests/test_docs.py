@@ -16,6 +16,7 @@ from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.prompts.chat_template import ENGLISH
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
+from tests.error_codes import codes_of_errors
 from tests.pages import BLOCKS, PAGES, ROOT
 from tools.docs.examples import Block, commands
 
@@ -108,3 +109,12 @@ def is_body_of_decoding(block: Block) -> bool:
 
 def test_the_english_line_is_quoted_as_it_is() -> None:
     assert f'"{ENGLISH}"' in re.sub(r"\s+", " ", DECODING)
+
+
+def test_every_code_of_an_error_is_in_a_table() -> None:
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("clients.md", "batch.md"))
+    rows = "".join(re.findall(r"^\| (`[^|]*) \|", pages, re.MULTILINE))
+    found = codes_of_errors()
+    # One of each way to give a code.
+    assert {"invalid_api_key", "engine_dead", "too_many_uploads", "storage_full", "batch_expired"} <= found
+    assert found - set(re.findall(r"`(\w+)`", rows)) == set()
