@@ -42,8 +42,9 @@ WORKDIR /src
 RUN python -m venv /opt/wordbound
 COPY pyproject.toml README.md LICENSE NOTICE constraints-cpu.txt constraints-gpu.txt ./
 COPY vocab vocab
+COPY configs configs
+# These have links to a configuration and to both constraints.
 COPY deployments deployments
-# Has links to both constraints.
 COPY wordbound wordbound
 
 FROM sources AS cpu-packages

@@ -17,7 +17,7 @@ MISMATCHED := torchvision torchaudio torchcodec
 STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
 
 .PHONY: lists page check-page docs demo train test unit test-fresh test-slow test-optimized stress test-postgres lint types constraints \
-  check-constraints bench bench-masks bench-gpu bench-quality soak chaos clean
+  check-constraints bench bench-masks bench-gpu bench-quality soak chaos wheel image clean
 .DEFAULT_GOAL := demo
 # The tests start Python some hundred times, and pytest rewrites each of their files: both are cached in __pycache__.
 unexport PYTHONDONTWRITEBYTECODE
@@ -103,6 +103,16 @@ bench-gpu:
 # Twenty minutes of mixed traffic: every request's fate, and the memory of every process.
 soak: $(READY)
 	$(BIN)/python -m benchmarks soak $(ARGS)
+
+# The package as somebody without a clone has it: build, check, install and use it. With vLLM and the demo: ARGS=--stack
+wheel: $(READY)
+	$(BIN)/python -m tools.wheel $(ARGS)
+
+# The image for a CPU, with what there is of docker, podman and buildah: make image ARGS="--build-arg TORCH_INDEX=<address>"
+image:
+	@if tool=$$(command -v docker || command -v podman); then $$tool build --target cpu -t wordbound:cpu $(ARGS) .; \
+	elif command -v buildah > /dev/null; then buildah bud --isolation chroot --target cpu -t wordbound:cpu $(ARGS) .; \
+	else echo "install docker, podman or buildah" >&2; exit 1; fi
 
 # Ten minutes of it, while a random process is killed each minute.
 chaos: $(READY)

@@ -151,8 +151,10 @@ def test_what_is_copied_reaches_the_builder_and_is_all_that_a_package_is_made_of
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = {pattern.rstrip("*") for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]}
     assert packages <= set(copied())
-    links = [entry for name in packages for entry in (ROOT / name).iterdir() if entry.is_symlink()]
-    assert {link.resolve().name for link in links} <= set(copied())
+    links = [entry for name in packages for entry in (ROOT / name).rglob("*") if entry.is_symlink()]
+    targets = [link.resolve().relative_to(ROOT) for link in links]
+    assert len(targets) == 3
+    assert [target for target in targets if target.parts[0] not in copied()] == []
 
 
 def test_the_compose_file_fits_the_compose_specifications_schema() -> None:

@@ -29,7 +29,8 @@ import yaml
 from deployments.demo.model import say
 from deployments.settings.service import DEMO_TOKEN, Settings
 
-CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
+CONFIG: Final = Path(__file__).with_name("demo.yaml")
+"""``configs/demo.yaml``, which a wheel has here."""
 MARK: Final = "WORDBOUND_DEMO_RUN"
 
 READY_TIMEOUT_S: Final = 900

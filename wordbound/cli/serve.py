@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-import wordbound
 from wordbound.cli import doctor
 from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, InputError
 from wordbound.cli.doctor import Configuration, findings
@@ -122,9 +121,6 @@ def demo() -> None:
     The model is fetched at the first start. Another one: MODEL_NAME=<Hugging Face id or folder> wordbound demo.
     """
     check_installed("demo", *([] if os.environ.get("MODEL_NAME") else ["gguf", "accelerate"]))
-    clone = Path(wordbound.__file__).parents[1]
-    if not (clone / "configs" / "demo.yaml").is_file():
-        raise InputError("the demo runs in a clone of the repository, which has its configuration: make demo")
     run_to_its_end(["-m", "deployments.demo"], os.environ)
 
 

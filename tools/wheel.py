@@ -1,0 +1,116 @@
+"""``make wheel``: build the package, and use it as somebody does who has no clone: ``python -m tools.wheel [--stack]``.
+
+An sdist and a wheel made from it, checked by twine; the wheel in an empty environment, and the commands that need no
+service. ``--stack`` installs it with vLLM too, and runs ``wordbound demo`` until its first answer, which it prints.
+Everything lies in a folder that is removed, but for ``dist/``. Prints the time and size of each step.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+CONSTRAINTS: Final = ROOT / "constraints-cpu.txt"
+MISMATCHED: Final = ("torchvision", "torchaudio", "torchcodec")
+"""As in the Makefile."""
+LIGHT: Final = (
+    ("--help",),
+    ("words", "--lang", "es", "--words", "5"),
+    ("check", "--lang", "en", "--words", "1000", "text.txt"),
+    ("grammar", "--lang", "en", "--words", "20"),
+    ("levels", "text.txt"),
+)
+"""Commands that need no service, in a folder with a text."""
+DEMO_S: Final = 900
+
+
+def step(name: str, command: list[str], folder: Path) -> str:
+    """Run a command in a folder, print its time, and return what it wrote.
+
+    Raises:
+        SystemExit: It failed; with the last lines of what it wrote.
+    """
+    started = time.monotonic()
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(f"{name}: {time.monotonic() - started:.1f} s", flush=True)
+    if done.returncode:
+        raise SystemExit(f"{name} ended with status {done.returncode}:\n{done.stdout[-3000:]}")
+    return done.stdout
+
+
+def environment(folder: Path, *packages: str) -> Path:
+    """Make an empty environment with these packages, print its size, and return the folder of its programs."""
+    venv.create(folder, with_pip=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    step(f"pip install {' '.join(packages)}"[:100], [*pip, *packages], folder)
+    num_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"  {num_bytes / 1e6:.0f} MB", flush=True)
+    return folder / "bin"
+
+
+def build(folder: Path) -> Path:
+    """Build the distributions into ``dist/``, have twine check them, and return the wheel."""
+    tools = environment(folder / "tools", "build", "twine")
+    dist = ROOT / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    step("build", [str(tools / "python"), "-m", "build", "--outdir", str(dist), str(ROOT)], folder)
+    files = sorted(dist.iterdir())
+    for file in files:
+        print(f"  {file.name}: {file.stat().st_size / 1e6:.1f} MB")
+    step("twine check", [str(tools / "twine"), "check", "--strict", *map(str, files)], folder)
+    [wheel] = dist.glob("*.whl")
+    return wheel
+
+
+def run_light(folder: Path, wheel: Path) -> None:
+    """Run the commands that need no service."""
+    programs = environment(folder / "light", "-c", str(CONSTRAINTS), str(wheel))
+    (folder / "text.txt").write_text("The little dog is in the garden.\n")
+    for command in LIGHT:
+        written = step(f"wordbound {' '.join(command)}", [str(programs / "wordbound"), *command], folder)
+        print("  " + "\n  ".join(written.strip().splitlines()[:3]), flush=True)
+
+
+def run_demo(folder: Path, wheel: Path, torch: str) -> None:
+    """Install the service, run its demo until the first answer, and print that."""
+    programs = environment(folder / "stack", "-c", str(CONSTRAINTS), torch, f"{wheel}[cpu,demo]")
+    step("uninstall", [str(programs / "python"), "-m", "pip", "uninstall", "-qy", *MISMATCHED], folder)
+    started = time.monotonic()
+    demo = subprocess.Popen(
+        [str(programs / "wordbound"), "demo"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+    )  # fmt: skip
+    try:
+        for line in demo.stdout or ():
+            print(f"  {line}", end="", flush=True)
+            if line.startswith("Ctrl-C") or time.monotonic() - started > DEMO_S:
+                break
+    finally:
+        print(f"wordbound demo: {time.monotonic() - started:.1f} s", flush=True)
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stack", action="store_true", help="install vLLM too, and run the demo")
+    parser.add_argument("--torch", default="torch==2.13.0+cpu")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="wheel") as name:
+        folder = Path(name)
+        wheel = build(folder)
+        run_light(folder, wheel)
+        if arguments.stack:
+            run_demo(folder, wheel, arguments.torch)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
