@@ -1,5 +1,6 @@
 """The documentation speaks of what exists, and every example of it is run or says why not."""
 
+import html
 import json
 import re
 from typing import Any
@@ -16,8 +17,11 @@ from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.prompts.chat_template import ENGLISH
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
+from tests.error_codes import codes_of_errors
 from tests.pages import BLOCKS, PAGES, ROOT
+from tools.docs.api import make_document
 from tools.docs.examples import Block, commands
+from tools.docs.settings import settings_reference
 
 RUN_WITH_THE_SERVICE = {"console", "python", "json"}
 """By tests/e2e/test_pages.py."""
@@ -108,3 +112,21 @@ def is_body_of_decoding(block: Block) -> bool:
 
 def test_the_english_line_is_quoted_as_it_is() -> None:
     assert f'"{ENGLISH}"' in re.sub(r"\s+", " ", DECODING)
+
+
+def test_every_code_of_an_error_is_in_a_table() -> None:
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("clients.md", "batch.md"))
+    rows = "".join(re.findall(r"^\| (`[^|]*) \|", pages, re.MULTILINE))
+    found = codes_of_errors()
+    # One of each way to give a code.
+    assert {"invalid_api_key", "engine_dead", "too_many_uploads", "storage_full", "batch_expired"} <= found
+    assert found - set(re.findall(r"`(\w+)`", rows)) == set()
+
+
+def test_the_search_of_the_site_finds_settings_and_routes_by_their_parts() -> None:
+    separator = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["plugins"]["search"]["separator"]
+    settings = re.findall(r"^### `([^`]+)`", settings_reference(), re.MULTILINE)
+    assert len(settings) > 100
+    assert [name for name in settings if name.rpartition(".")[2] not in re.split(separator, html.escape(name))] == []
+    for path in make_document()["paths"]:
+        assert set(re.findall(r"\w+", path)) <= set(re.split(separator, path))

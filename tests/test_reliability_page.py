@@ -26,7 +26,7 @@ def test_every_fault_has_one_row() -> None:
 @pytest.mark.parametrize("number", ROWS)
 def test_every_row_says_what_shows_it_or_why_nothing_does(number: int) -> None:
     shown = ROWS[number][-1]
-    assert re.match(r"`tests/[\w/]+\.py::|`make \w+`|none: \w", shown)
+    assert re.match(r"`tests/[\w/]+\.py::|`(make \w+|python -m benchmarks \w+)|none: \w", shown)
 
 
 @pytest.mark.parametrize(("file", "name", "mark"), TESTS, ids=[f"{file}::{name}" for file, name, _ in TESTS])

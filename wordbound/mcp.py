@@ -198,5 +198,5 @@ async def serve_http(server: Server, listener: socket.socket, hosts: Sequence[st
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in allowed]
     security = TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=origins)
     app = server.streamable_http_app(transport_security=security)
-    # Streams that clients keep open would not end by themselves.
-    await uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=3)).serve([listener])
+    # Streams that clients keep open do not end by themselves; uvicorn calls their end an error.
+    await uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=3)).serve([listener])

@@ -2,7 +2,7 @@
 
 Run by ``test_litellm`` with the interpreter of an environment that has ``litellm[proxy]``:
 ``python tests/e2e/litellm_client.py URL KEY MODEL FOLDER``; the folder has the proxy's ``litellm.yaml``, that of
-docs/recipes.md.
+docs/clients.md.
 """
 
 import json

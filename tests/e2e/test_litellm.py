@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture(scope="module")
 def result(service: Service, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("litellm")
-    [config] = blocks_run_by(__file__, "docs/recipes.md")
+    [config] = blocks_run_by(__file__, "docs/clients.md")
     (folder / "litellm.yaml").write_text(config.text.replace("http://127.0.0.1:8000", service.url))
     [needed] = {block.marks["needs"] for block in BLOCKS if "litellm" in block.marks.get("needs", "")}
     command = [str(interpreter_with(needed)), "tests/e2e/litellm_client.py", service.url, KEY, MODEL, str(folder)]
