@@ -103,7 +103,7 @@ class Tools:
         max_sentence_words: Annotated[int | None, Field(ge=2, description="Words of a sentence at most.")] = None,
     ) -> WrittenText:
         """Write a text whose every word is in a word list, with the service's own model."""
-        required = [{"word": word} for word in must_use or ()]
+        required = [{"word": word} for word in must_use or ()] or None
         asked = {**vocab.members(), "must_use": required, "max_sentence_words": max_sentence_words}
         body = {"messages": [{"role": "user", "content": prompt}], "vocab": asked, "max_tokens": max_tokens}
         answer = await self._service.post("/v1/chat/completions", body)
