@@ -61,6 +61,8 @@ def assert_the_commands_work(folder: Path) -> None:
         # Nobody says anything in the chat.
         assert asked.returncode == (0 if command == ["chat"] else 3), asked.stderr
         assert command == ["chat"] or "no service answers at http://127.0.0.1:1" in asked.stderr
+    asked = run(folder, "mcp")
+    assert (asked.returncode, "pip install 'wordbound[mcp]'" in asked.stderr) == (2, True), asked.stderr
     sent = run(folder, "batch", str(ROOT / "LICENSE"), str(folder / "no-answers"), "--url", "http://127.0.0.1:1")
     assert (sent.returncode, "no service answers" in sent.stderr) == (3, True)
     for command in (["serve", str(ROOT / "serve_config.yaml")], ["demo"], ["compile", "en", "--model", "m"]):

@@ -43,6 +43,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "chat": Command("wordbound.cli.chat", "Talk with a running service in the words of a list."),
     "batch": Command("wordbound.cli.batch", "Have a file of requests answered, and wait for the answers."),
+    "mcp": Command("wordbound.cli.mcp", "Give assistants the tools of a running service (Model Context Protocol)."),
     "check": Command("wordbound.cli.check", "Check texts against a word list."),
     "grammar": Command("wordbound.cli.levels", "Write the grammar of all texts that a word list allows."),
     "levels": Command("wordbound.cli.levels", "List the named levels of words, or import a published list."),
