@@ -1,8 +1,10 @@
-"""``make wheel``: build the package, and use it as somebody does who has no clone: ``python -m tools.wheel [--stack]``.
+"""``make wheel``: build the package, and use it as somebody does who has no clone.
 
-An sdist and a wheel made from it, checked by twine; the wheel in an empty environment, and the commands that need no
-service. ``--stack`` installs it with vLLM too, and runs ``wordbound demo`` until its first answer, which it prints.
-Everything lies in a folder that is removed, but for ``dist/``. Prints the time and size of each step.
+    python -m tools.wheel [--pythons PATH …] [--stack]
+
+An sdist and a wheel made from it, checked by twine; the wheel in an empty environment of each Python, and the commands
+that need no service. ``--stack`` installs it with vLLM too, and runs ``wordbound demo`` until its first answer, which
+it prints. All but ``dist/`` lies in a folder that is removed. Prints the time and size of each step.
 """
 
 import argparse
@@ -13,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
 from typing import Final
 
@@ -23,12 +24,13 @@ MISMATCHED: Final = ("torchvision", "torchaudio", "torchcodec")
 """As in the Makefile."""
 LIGHT: Final = (
     ("--help",),
-    ("words", "--lang", "es", "--words", "5"),
-    ("check", "--lang", "en", "--words", "1000", "text.txt"),
+    ("words", "es", "--limit", "3"),
+    ("check", "--lang", "en", "--words", "2000", "text.txt"),
     ("grammar", "--lang", "en", "--words", "20"),
-    ("levels", "text.txt"),
+    ("levels",),
+    ("mcp", "--help"),
 )
-"""Commands that need no service, in a folder with a text."""
+"""Commands that need no service, in a folder with a text whose words are listed."""
 DEMO_S: Final = 900
 
 
@@ -46,9 +48,9 @@ def step(name: str, command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def environment(folder: Path, *packages: str) -> Path:
+def environment(folder: Path, *packages: str, python: str = sys.executable) -> Path:
     """Make an empty environment with these packages, print its size, and return the folder of its programs."""
-    venv.create(folder, with_pip=True)
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
     step(f"pip install {' '.join(packages)}"[:100], [*pip, *packages], folder)
     num_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -70,9 +72,13 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def run_light(folder: Path, wheel: Path) -> None:
-    """Run the commands that need no service."""
-    programs = environment(folder / "light", "-c", str(CONSTRAINTS), str(wheel))
+def run_light(folder: Path, wheel: Path, python: str) -> None:
+    """Run the commands that need no service, and import the client, with one Python."""
+    print(subprocess.run([python, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip())
+    programs = environment(
+        folder / Path(python).parents[1].name, "-c", str(CONSTRAINTS), f"{wheel}[mcp]", python=python
+    )
+    step("from wordbound import Client", [str(programs / "python"), "-c", "from wordbound import Client"], folder)
     (folder / "text.txt").write_text("The little dog is in the garden.\n")
     for command in LIGHT:
         written = step(f"wordbound {' '.join(command)}", [str(programs / "wordbound"), *command], folder)
@@ -102,12 +108,14 @@ def run_demo(folder: Path, wheel: Path, torch: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stack", action="store_true", help="install vLLM too, and run the demo")
+    parser.add_argument("--pythons", nargs="*", help="interpreters for the commands that need no service")
     parser.add_argument("--torch", default="torch==2.13.0+cpu")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="wheel") as name:
         folder = Path(name)
         wheel = build(folder)
-        run_light(folder, wheel)
+        for python in arguments.pythons or [sys.executable]:
+            run_light(folder, wheel, python)
         if arguments.stack:
             run_demo(folder, wheel, arguments.torch)
 
