@@ -10,7 +10,6 @@ it prints. All but ``dist/`` lies in a folder that is removed. Prints the time a
 import argparse
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -101,7 +100,7 @@ def run_demo(folder: Path, wheel: Path, torch: str) -> None:
                 break
     finally:
         print(f"wordbound demo: {time.monotonic() - started:.1f} s", flush=True)
-        demo.send_signal(signal.SIGINT)
+        demo.terminate()
         demo.communicate(timeout=120)
 
 
