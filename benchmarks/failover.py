@@ -20,14 +20,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import httpx
 
-from benchmarks.kills import describe, pids_of
+from benchmarks.kills import Seen, outcome_of, pids_of
 from deployments.demo.model import smollm2_path
 from deployments.demo.process import Demo
 from tests.tiny_adapters import write_model
@@ -35,6 +34,7 @@ from tests.tiny_adapters import write_model
 EVENTS: Final = ("kill", "stop", "scale", "upgrade")
 ENGINE: Final = r"VLLM::EngineCore"
 MAX_TOKENS: Final = 16
+OPEN: Final = "under way"
 STEP_S: Final = 5
 """Of the table."""
 CAPACITY_S: Final = 15
@@ -42,15 +42,6 @@ CLIENTS: Final = 32
 """Of the measurement of what both carry."""
 HIGH, LOW = 12, 1
 """Requests that one client each keeps open, to have a second replica started, and ended."""
-
-
-@dataclass
-class Sent:
-    """One request: when it was sent, in seconds after the event, what came of it, and when."""
-
-    at: float
-    fate: str = "no answer"
-    took_s: float = 0.0
 
 
 class Load:
@@ -62,18 +53,18 @@ class Load:
         self._http = httpx.AsyncClient(base_url=demo.url, headers=headers, timeout=timeout_s, limits=limits)
         self._model = demo.model_id()
         self._start = time.monotonic()
-        self.sent: list[Sent] = []
+        self.sent: list[Seen] = []
 
     def restart(self) -> None:
         """Count seconds from now on, and forget nothing."""
         now = time.monotonic()
         for one in self.sent:
-            one.at -= now - self._start
+            one.sent_at -= now - self._start
         self._start = now
 
     @property
     def num_open(self) -> int:
-        return sum(one.fate == "no answer" for one in self.sent)
+        return sum(one.outcome == OPEN for one in self.sent)
 
     async def open_loop(self, rate: float, seconds: float) -> None:
         """Send at random moments, ``rate`` a second on average; return when the last was answered."""
@@ -93,29 +84,24 @@ class Load:
 
         started = time.monotonic()
         await asyncio.gather(*(client() for _ in range(num_clients)))
-        return sum(one.fate == "200" for one in self.sent[first:]) / (time.monotonic() - started)
+        return sum(one.outcome == "200" for one in self.sent[first:]) / (time.monotonic() - started)
 
     async def ask(self) -> None:
-        one = Sent(time.monotonic() - self._start)
+        one = Seen(time.monotonic() - self._start, OPEN)
         self.sent.append(one)
         message = {"role": "user", "content": f"Story {len(self.sent)}: tell me of a dog."}
         body: dict[str, Any] = {"model": self._model, "messages": [message], "max_tokens": MAX_TOKENS}
         body["vocab"] = {"lang": "en", "n_words": 1000}
-        try:
-            one.fate = describe(await self._http.post("/v1/chat/completions", json=body))
-        except httpx.TimeoutException:
-            one.fate = "timeout"
-        except httpx.TransportError as error:
-            one.fate = type(error).__name__
-        one.took_s = time.monotonic() - self._start - one.at
+        one.outcome = await outcome_of(self._http.post("/v1/chat/completions", json=body))
+        one.took_s = time.monotonic() - self._start - one.sent_at
 
     def table(self) -> str:
         """Return fates and times by the seconds in which requests were sent."""
-        steps: dict[int, list[Sent]] = {}
+        steps: dict[int, list[Seen]] = {}
         for one in self.sent:
-            steps.setdefault(int(one.at // STEP_S) * STEP_S, []).append(one)
+            steps.setdefault(int(one.sent_at // STEP_S) * STEP_S, []).append(one)
         return "\n".join(
-            f"  from second {at}: {dict(Counter(one.fate for one in of_step))}, "
+            f"  from second {at}: {dict(Counter(one.outcome for one in of_step))}, "
             f"median {median(one.took_s for one in of_step):.1f} s, longest {max(one.took_s for one in of_step):.1f} s"
             for at, of_step in sorted(steps.items())
         )
@@ -139,13 +125,13 @@ async def lose(demo: Demo, load: Load, number: signal.Signals, share: float) -> 
         if replaced_s is None and _num_ready(demo) > num_ready:
             replaced_s = time.monotonic() - started
     await sending
-    before = Counter(one.fate for one in load.sent if one.at < 0)
-    after = [one for one in load.sent if 0 <= one.at < 30]
-    failed = Counter(one.fate for one in after if one.fate != "200")
+    before = Counter(one.outcome for one in load.sent if one.sent_at < 0)
+    after = [one for one in load.sent if 0 <= one.sent_at < 30]
+    failed = Counter(one.outcome for one in after if one.outcome != "200")
     print(load.table())
     print(f"in flight at both: {in_flight}; sent before: {dict(before)}")
     print(f"sent in the next 30 s: {len(after)}, of which failed: {dict(failed) or 'none'}")
-    hung = [one.at for one in load.sent if one.at >= 0 and one.took_s > 30]
+    hung = [one.sent_at for one in load.sent if one.sent_at >= 0 and one.took_s > 30]
     print(f"the last that waited more than 30 s was sent at second {max(hung, default=0):.1f} ({len(hung)} of them)")
     print(f"another replica was ready after {replaced_s and round(replaced_s)} s", flush=True)
 
@@ -169,7 +155,7 @@ async def scale(demo: Demo, load: Load) -> None:
     watching.cancel()
     print(f"\n{HIGH} clients for two minutes, then {LOW}; engines from second: {json.dumps(engines)}")
     print(load.table())
-    print(f"sent {len(load.sent)}: {dict(Counter(one.fate for one in load.sent))}", flush=True)
+    print(f"sent {len(load.sent)}: {dict(Counter(one.outcome for one in load.sent))}", flush=True)
 
 
 async def upgrade(demo: Demo, load: Load, rate: float) -> None:
@@ -186,7 +172,7 @@ async def upgrade(demo: Demo, load: Load, rate: float) -> None:
     await sending
     print(f"\nan upgrade at {rate:g} requests a second")
     print(load.table())
-    print(f"sent {len(load.sent)}: {dict(Counter(one.fate for one in load.sent))}")
+    print(f"sent {len(load.sent)}: {dict(Counter(one.outcome for one in load.sent))}")
     print(f"deployed after {deployed_s and round(deployed_s)} s", flush=True)
 
 
@@ -209,12 +195,6 @@ def running(model: str, autoscaling: dict[str, Any], import_path: str | None = N
         "limits": {"max_input_tokens": 512, "max_new_tokens": 256},
         "max_surge_percent": 100,
         "batch": {"enabled": False},
-        "replica_env": {
-            "VLLM_CPU_KVCACHE_SPACE": "1",
-            "OMP_NUM_THREADS": "1",
-            "TORCH_COMPILE_DISABLE": "1",
-            "VLLM_CPU_NUM_OF_RESERVED_CPU": "1",
-        },
     }
     with tempfile.TemporaryDirectory(prefix="failover") as folder:
         demo = Demo(model, Path(folder), settings, module="benchmarks.two_nodes", import_path=import_path)

@@ -123,11 +123,7 @@ class Client:
         seen = Seen(time.monotonic() - self.start, "no answer")
         self.seen[kind].append(seen)
         try:
-            seen.outcome = describe(await self.kinds[kind]())
-        except httpx.ConnectError:
-            seen.outcome = "refused connection"
-        except httpx.TransportError as error:
-            seen.outcome = f"broken connection ({type(error).__name__})"
+            seen.outcome = await outcome_of(self.kinds[kind]())
         finally:
             seen.took_s = time.monotonic() - self.start - seen.sent_at
 
@@ -157,6 +153,19 @@ class Client:
                 seen.outcome = "error event"
         seen.sent_at = time.monotonic() - self.start
         return seen
+
+
+async def outcome_of(asked: Awaitable[httpx.Response | str]) -> str:
+    """Return what came of a request: ``describe`` of its answer, a text as it is, or how the connection failed."""
+    try:
+        answer = await asked
+    except httpx.TimeoutException:
+        return "no answer"
+    except httpx.ConnectError:
+        return "refused connection"
+    except httpx.TransportError:
+        return "broken connection"
+    return answer if isinstance(answer, str) else describe(answer)
 
 
 def describe(answer: httpx.Response) -> str:

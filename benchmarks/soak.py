@@ -33,7 +33,7 @@ from typing import Any, Final
 import httpx
 import psutil
 
-from benchmarks.kills import VICTIMS, describe, pids_of
+from benchmarks.kills import VICTIMS, describe, outcome_of, pids_of
 from deployments.demo.model import smollm2_path
 from deployments.demo.process import Demo
 from tests.tiny_adapters import write_model
@@ -106,14 +106,7 @@ class Traffic:
     async def _send(self, kind: str) -> None:
         self._account.sent[kind] += 1
         asked_at = time.monotonic()
-        try:
-            fate = await self._ask(kind)
-        except httpx.TimeoutException:
-            fate = "no answer"
-        except httpx.ConnectError:
-            fate = "refused connection"
-        except httpx.TransportError:
-            fate = "broken connection"
+        fate = await outcome_of(self._ask(kind))
         self._account.fates[kind][fate] += 1
         if fate == "200":
             self._account.seconds[int((asked_at - self._started_at) // 60)].append(time.monotonic() - asked_at)

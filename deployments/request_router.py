@@ -8,7 +8,6 @@ busier than another, Serve's rule decides.
 
 import hashlib
 import random
-from collections.abc import Mapping
 from typing import Any, Final
 
 from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
@@ -24,8 +23,8 @@ STATS_PERIOD_S: Final = 2.0
 PREFIX_CHARS: Final = 1024
 """Prompts that begin with the same characters are alike: some 250 tokens, a long system prompt or a first turn."""
 
-_MAX_EXTRA: Final = 8
 _MAX_TIMES: Final = 1.5
+_MAX_EXTRA: Final = 8
 """The preferred replica may have so many times the requests of the least busy one, and so many more."""
 
 
@@ -60,8 +59,10 @@ def prompt_prefix(arguments: list[Any]) -> bytes | None:
     if not isinstance(request, TextRequest):
         return None
     parts, num_chars = [request.caller.owner], 0
-    for message in request.body.get("messages") or [request.body.get("prompt")]:
-        part = str(list(message.values()) if isinstance(message, Mapping) else message)[: PREFIX_CHARS - num_chars]
+    for message in request.body.get("messages") or [{"content": request.body.get("prompt")}]:
+        most = PREFIX_CHARS - num_chars
+        # A text, parts of one, or tokens: cut before it is copied, for it may have a million characters.
+        part = str((message.get("content") or "")[:most])[:most]
         parts.append(part)
         num_chars += len(part)
         if num_chars >= PREFIX_CHARS:

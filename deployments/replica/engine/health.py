@@ -38,6 +38,8 @@ from vocab.matching.log_mass import unpack
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES
 
+logger = logging.getLogger("ray.serve")
+
 _LOOK_S: Final = 0.1
 
 OUT_OF_ROUTING_S: Final = 10.0
@@ -45,6 +47,9 @@ OUT_OF_ROUTING_S: Final = 10.0
 
 _LAST_ANSWERS_S: Final = 3.0
 """For requests under way, which fail by themselves, and lines that did not begin, which are to say so."""
+
+_MAX_UNLISTED: Final = 5
+"""Texts in a row that are of no list, after which an engine is taken for one that does not mask."""
 
 
 def end_process() -> NoReturn:
@@ -55,13 +60,13 @@ def end_process() -> NoReturn:
 
 
 class EngineWatch:
-    """Watch an engine until its process has ended, or it has stood still while it had requests.
+    """Watch an engine until it is dead, or has stood still while it had requests.
 
     Requests that come and go do not hide that it stands still, nor does one that waits while others are answered look
     like it: what counts is the engine's steps. Only the time with requests counts, so that an idle engine may stay.
 
     Args:
-        is_dead: Whether its process has ended, or it is of no more use.
+        is_dead: Whether its process has ended, or it no longer masks.
         num_steps: Steps that read a prompt or wrote a token, since any time.
         num_requests: Those that the engine has; 0 where its steps are not counted.
         stall_s: It may have requests and make no step for so long.
@@ -109,7 +114,7 @@ class EngineWatch:
                 )
                 self._end()
                 return
-        logger.error("the engine is of no more use, and so this replica ends")
+        logger.error("the engine has died, or does not mask: this replica ends")
         for _ in range(round(_LAST_ANSWERS_S / _LOOK_S)):
             await asyncio.sleep(_LOOK_S)
             if not self._num_under_way():
@@ -142,10 +147,6 @@ class UnlistedAnswers:
         elif not code:
             self._num_in_a_row = 0
 
-
-logger = logging.getLogger("ray.serve")
-
-_MAX_UNLISTED: Final = 5
 
 PROOF_LIST: Final = WordList("proof", ("river", "stone", "lamp"), "file")
 _PROMPT: Final = "Once upon a time, there was"
