@@ -40,6 +40,9 @@ ENV PATH=/opt/wordbound/bin:$PATH \
 FROM base AS sources
 WORKDIR /src
 RUN python -m venv /opt/wordbound
+# Git's history, of which setuptools-scm would read the version, is not in the context; `make image` names it.
+ARG VERSION
+ENV SETUPTOOLS_SCM_PRETEND_VERSION_FOR_WORDBOUND=${VERSION}
 COPY pyproject.toml README.md LICENSE NOTICE constraints-cpu.txt constraints-gpu.txt ./
 COPY vocab vocab
 COPY configs configs

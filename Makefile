@@ -108,10 +108,14 @@ soak: $(READY)
 wheel: $(READY)
 	$(BIN)/python -m tools.wheel $(ARGS)
 
+# Of the last tag: v1.2.3 and five commits are 1.2.3.post5+g1234567.
+VERSION ?= $(shell git describe --tags 2> /dev/null | sed -E 's/^v//; s/-([0-9]+)-/.post\1+/')
+IMAGE = --target cpu -t wordbound:cpu --build-arg VERSION=$(VERSION) $(ARGS) .
+
 # The image for a CPU, with what there is of docker, podman and buildah: make image ARGS="--build-arg TORCH_INDEX=<address>"
 image:
-	@if tool=$$(command -v docker || command -v podman); then $$tool build --target cpu -t wordbound:cpu $(ARGS) .; \
-	elif command -v buildah > /dev/null; then buildah bud --isolation chroot --target cpu -t wordbound:cpu $(ARGS) .; \
+	@if tool=$$(command -v docker || command -v podman); then $$tool build $(IMAGE); \
+	elif command -v buildah > /dev/null; then buildah bud --isolation chroot $(IMAGE); \
 	else echo "install docker, podman or buildah" >&2; exit 1; fi
 
 # Ten minutes of it, while a random process is killed each minute.
