@@ -20,6 +20,7 @@ NAMES = {
     "lane": "--model",
     "particles": "--model",
     "soak": "--model",
+    "upgrade": "--model",
 }
 """Each benchmark that needs the model, and its option for it."""
 

@@ -1,12 +1,12 @@
 """What an engine's death, its standing still, and a change of the number of replicas cost clients: two nodes, two
 replicas, requests that come whatever became of those before them.
 
-    python -m benchmarks failover [--only kill stop scale upgrade] [--load 0.7] [--rate 20] [--tiny] [--stand-in]
+    python -m benchmarks failover [--only kill stop scale] [--load 0.7] [--tiny] [--stand-in]
 
 *kill*: SIGKILL of one of two engines at ``--load`` of what both carried before. *stop*: SIGSTOP of one. *scale*: more
-requests than one replica is to have, for two minutes, and then few. *upgrade*: one replica, deployed again with a
-setting changed while ``--rate`` requests come a second. Prints each second's fates, and what was lost. ``--tiny``
-has a model of two layers, which leaves the cores to what is around it, ``--stand-in`` an engine that computes nothing.
+requests than one replica is to have, for two minutes, and then few. Prints each second's fates, and what was lost.
+``--tiny`` has a model of two layers, which leaves the cores to what is around it, ``--stand-in`` an engine that
+computes nothing.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from deployments.demo.model import smollm2_path
 from deployments.demo.process import Demo
 from tests.tiny_adapters import write_model
 
-EVENTS: Final = ("kill", "stop", "scale", "upgrade")
+EVENTS: Final = ("kill", "stop", "scale")
 ENGINE: Final = r"VLLM::EngineCore"
 MAX_TOKENS: Final = 16
 OPEN: Final = "under way"
@@ -47,11 +47,11 @@ HIGH, LOW = 12, 1
 class Load:
     """Sends chats with a list to a service, and records what becomes of each."""
 
-    def __init__(self, demo: Demo, *, timeout_s: float = 120) -> None:
-        headers = {"Authorization": f"Bearer {demo.settings.secret_token.get_secret_value()}"}
+    def __init__(self, url: str, key: str, model: str) -> None:
+        headers = {"Authorization": f"Bearer {key}"}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        self._http = httpx.AsyncClient(base_url=demo.url, headers=headers, timeout=timeout_s, limits=limits)
-        self._model = demo.model_id()
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=120, limits=limits)
+        self._model = model
         self._start = time.monotonic()
         self.sent: list[Seen] = []
 
@@ -63,14 +63,17 @@ class Load:
         self._start = now
 
     @property
+    def second(self) -> float:
+        return time.monotonic() - self._start
+
+    @property
     def num_open(self) -> int:
         return sum(one.outcome == OPEN for one in self.sent)
 
-    async def open_loop(self, rate: float, seconds: float) -> None:
+    async def open_loop(self, rate: float, ended: asyncio.Event) -> None:
         """Send at random moments, ``rate`` a second on average; return when the last was answered."""
-        end = time.monotonic() + seconds
         async with asyncio.TaskGroup() as group:
-            while time.monotonic() < end:
+            while not ended.is_set():
                 group.create_task(self.ask())
                 await asyncio.sleep(random.expovariate(rate))
 
@@ -87,13 +90,13 @@ class Load:
         return sum(one.outcome == "200" for one in self.sent[first:]) / (time.monotonic() - started)
 
     async def ask(self) -> None:
-        one = Seen(time.monotonic() - self._start, OPEN)
+        one = Seen(self.second, OPEN)
         self.sent.append(one)
         message = {"role": "user", "content": f"Story {len(self.sent)}: tell me of a dog."}
         body: dict[str, Any] = {"model": self._model, "messages": [message], "max_tokens": MAX_TOKENS}
         body["vocab"] = {"lang": "en", "n_words": 1000}
         one.outcome = await outcome_of(self._http.post("/v1/chat/completions", json=body))
-        one.took_s = time.monotonic() - self._start - one.sent_at
+        one.took_s = self.second - one.sent_at
 
     def table(self) -> str:
         """Return fates and times by the seconds in which requests were sent."""
@@ -107,6 +110,10 @@ class Load:
         )
 
 
+def load_of(demo: Demo) -> Load:
+    return Load(demo.url, demo.settings.secret_token.get_secret_value(), demo.model_id())
+
+
 async def lose(demo: Demo, load: Load, number: signal.Signals, share: float) -> None:
     """Send a signal to one engine under load, and print what it costs until its replacement answers."""
     capacity = await load.closed_loop(CLIENTS, CAPACITY_S)
@@ -114,7 +121,9 @@ async def lose(demo: Demo, load: Load, number: signal.Signals, share: float) -> 
     load.sent.clear()
     print(f"\n{number.name} of an engine: both carry {capacity:.1f} requests a second; {rate:.1f} are sent", flush=True)
     num_ready = _num_ready(demo)
-    sending = asyncio.create_task(load.open_loop(rate, 150))
+    ended = asyncio.Event()
+    asyncio.get_running_loop().call_later(150, ended.set)
+    sending = asyncio.create_task(load.open_loop(rate, ended))
     await asyncio.sleep(15)
     load.restart()
     in_flight = load.num_open
@@ -158,28 +167,6 @@ async def scale(demo: Demo, load: Load) -> None:
     print(f"sent {len(load.sent)}: {dict(Counter(one.outcome for one in load.sent))}", flush=True)
 
 
-async def upgrade(demo: Demo, load: Load, rate: float) -> None:
-    """Deploy again while requests come, and print what was lost."""
-    sending = asyncio.create_task(load.open_loop(rate, 120))
-    await asyncio.sleep(15)
-    load.restart()
-    started, num_deployed, deployed_s = time.monotonic(), _num_lines(demo, "deployed"), None
-    demo.send_signal(signal.SIGHUP)
-    while not sending.done():
-        await asyncio.sleep(0.2)
-        if deployed_s is None and _num_lines(demo, "deployed") > num_deployed:
-            deployed_s = time.monotonic() - started
-    await sending
-    print(f"\nan upgrade at {rate:g} requests a second")
-    print(load.table())
-    print(f"sent {len(load.sent)}: {dict(Counter(one.outcome for one in load.sent))}")
-    print(f"deployed after {deployed_s and round(deployed_s)} s", flush=True)
-
-
-def _num_lines(demo: Demo, line: str) -> int:
-    return demo.log_path.read_text(errors="replace").splitlines().count(line)
-
-
 def _num_ready(demo: Demo) -> int:
     return demo.log_path.read_text(errors="replace").count("is ready; its engine keeps")
 
@@ -193,7 +180,6 @@ def running(model: str, autoscaling: dict[str, Any], import_path: str | None = N
         "engine_stall_s": 60,
         "engine_kwargs": {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 64},
         "limits": {"max_input_tokens": 512, "max_new_tokens": 256},
-        "max_surge_percent": 100,
         "batch": {"enabled": False},
     }
     with tempfile.TemporaryDirectory(prefix="failover") as folder:
@@ -211,7 +197,6 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a local folder; by default the demo's model")
     parser.add_argument("--only", nargs="*", choices=EVENTS, default=EVENTS)
     parser.add_argument("--load", type=float, default=0.7)
-    parser.add_argument("--rate", type=float, default=20.0)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--stand-in", action="store_true")
     arguments = parser.parse_args()
@@ -223,14 +208,11 @@ def main() -> None:
             with running(model, {"min_replicas": 2, "max_replicas": 2}, import_path) as demo:
                 for name in lost:
                     number = signal.SIGKILL if name == "kill" else signal.SIGSTOP
-                    asyncio.run(lose(demo, Load(demo), number, arguments.load))
+                    asyncio.run(lose(demo, load_of(demo), number, arguments.load))
         if "scale" in arguments.only:
             quick = {"target_sequences": 6, "upscale_delay_s": 3, "downscale_delay_s": 20, "look_back_period_s": 5}
             with running(model, {"min_replicas": 1, "max_replicas": 2, **quick}) as demo:
-                asyncio.run(scale(demo, Load(demo)))
-        if "upgrade" in arguments.only:
-            with running(model, {"min_replicas": 1, "max_replicas": 1}, import_path) as demo:
-                asyncio.run(upgrade(demo, Load(demo), arguments.rate))
+                asyncio.run(scale(demo, load_of(demo)))
 
 
 if __name__ == "__main__":

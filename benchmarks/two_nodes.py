@@ -1,10 +1,8 @@
 """``python -m benchmarks.two_nodes FILE``: what ``deployments.demo.application`` does, on two nodes of this machine.
 
 Each node offers one core. The second one is started again when its raylet has died, as a cluster's supervisor would.
-At SIGHUP the application is deployed again, with a setting changed, as an upgrade is.
 """
 
-import signal
 import threading
 import time
 from pkgutil import resolve_name
@@ -30,15 +28,10 @@ def run(config: ServeDeploySchema) -> None:
     threading.Thread(target=_replace, args=(cluster, worker), daemon=True).start()
     serve.start(proxy_location=config.proxy_location, http_options=config.http_options.model_dump())
 
-    def deploy(**settings: Any) -> None:
-        app = resolve_name(application.import_path)({**application.args, **settings})
-        logs = application.logging_config
-        serve.run(app, name=application.name, route_prefix=application.route_prefix, logging_config=logs)
-        print("deployed", flush=True)
-
-    deploy()
-    upgrade = threading.Thread(target=deploy, kwargs={"max_answer_s": 599.0})
-    signal.signal(signal.SIGHUP, lambda *_: upgrade.start())
+    app = resolve_name(application.import_path)(application.args)
+    serve.run(
+        app, name=application.name, route_prefix=application.route_prefix, logging_config=application.logging_config
+    )
 
 
 def _replace(cluster: Cluster, node: Any) -> None:

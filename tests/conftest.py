@@ -7,7 +7,7 @@ import fcntl
 import functools
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,6 @@ from hypothesis import settings
 
 # Helpers assert too: rewritten, their asserts say what they compared, and are executed under ``python -O``.
 pytest.register_assert_rewrite("tests")
-
-from deployments.demo import model as demo_model  # noqa: E402 - helpers are imported from here on
 
 if TYPE_CHECKING:
     from tests.e2e.service import Service
@@ -49,17 +47,20 @@ def pytest_runtest_setup() -> None:
         pytest.skip("the time for fresh examples is over")
 
 
-def _one_at_a_time(fetch: Callable[[], Path], folder: Path) -> Path:
-    """Lets one of several test processes fetch, and the others find what it fetched."""
-    with (folder / f"{fetch.__name__}.lock").open("w") as lock:
+def _fetch_one_at_a_time(name: str, folder: Path) -> Path:
+    """Have one of several test processes fetch what the demo's model module names, and the others find it."""
+    # Where the light package alone is tested, its fetching cannot be imported.
+    demo_model = pytest.importorskip("deployments.demo.model")
+    with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return fetch()
+        path: Path = getattr(demo_model, name)()
+        return path
 
 
 @pytest.fixture(scope="session")
 def smollm2_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of SmolLM2-135M-Instruct: 49,152 tokens, chat template."""
-    return _one_at_a_time(demo_model.smollm2_path, tmp_path_factory.getbasetemp().parent)
+    return _fetch_one_at_a_time("smollm2_path", tmp_path_factory.getbasetemp().parent)
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +74,7 @@ def shallow_path(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="session")
 def gemma_tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of Gemma 3's tokenizer: 262,144 tokens."""
-    return _one_at_a_time(demo_model.gemma_tokenizer_path, tmp_path_factory.getbasetemp().parent)
+    return _fetch_one_at_a_time("gemma_tokenizer_path", tmp_path_factory.getbasetemp().parent)
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,11 @@
 """``make wheel``: build the package, and use it as somebody does who has no clone.
 
-    python -m tools.wheel [--pythons PATH …] [--stack]
+    python -m tools.wheel [--pythons PATH …] [--tests] [--stack]
 
 An sdist and a wheel made from it, checked by twine; the wheel in an empty environment of each Python, and the commands
-that need no service. ``--stack`` installs it with vLLM too, and runs ``wordbound demo`` until its first answer, which
-it prints. All but ``dist/`` lies in a folder that is removed. Prints the time and size of each step.
+that need no service. ``--tests`` runs there the unit tests that need none either. ``--stack`` installs it with vLLM
+too, and runs ``wordbound demo`` until its first answer, which it prints. All but ``dist/`` lies in a folder that is
+removed. Prints the time and size of each step.
 """
 
 import argparse
@@ -30,6 +31,7 @@ LIGHT: Final = (
     ("mcp", "--help"),
 )
 """Commands that need no service, in a folder with a text whose words are listed."""
+TEST_PACKAGES: Final = ("hypothesis", "jsonschema", "pytest", "pytest-asyncio")
 DEMO_S: Final = 900
 
 
@@ -71,17 +73,24 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def run_light(folder: Path, wheel: Path, python: str) -> None:
-    """Run the commands that need no service, and import the client, with one Python."""
+def run_light(folder: Path, wheel: Path, python: str, *, with_tests: bool) -> None:
+    """Run the commands that need no service, import the client, and run the unit tests, with one Python."""
     print(subprocess.run([python, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip())
+    tests = TEST_PACKAGES if with_tests else ()
     programs = environment(
-        folder / Path(python).parents[1].name, "-c", str(CONSTRAINTS), f"{wheel}[mcp]", python=python
+        folder / Path(python).parents[1].name, "-c", str(CONSTRAINTS), f"{wheel}[files,mcp]", *tests, python=python
     )
     step("from wordbound import Client", [str(programs / "python"), "-c", "from wordbound import Client"], folder)
     (folder / "text.txt").write_text("The little dog is in the garden.\n")
     for command in LIGHT:
         written = step(f"wordbound {' '.join(command)}", [str(programs / "wordbound"), *command], folder)
         print("  " + "\n  ".join(written.strip().splitlines()[:3]), flush=True)
+    if with_tests:
+        run = [str(programs / "python"), "-m"]
+        files = step("tests that need no service", [*run, "tests.light"], ROOT).split()
+        pytest = [*run, "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+        written = step(f"{len(files)} files of them", [*pytest, *files], ROOT)
+        print("  " + written.strip().splitlines()[-1], flush=True)
 
 
 def run_demo(folder: Path, wheel: Path, torch: str) -> None:
@@ -106,6 +115,7 @@ def run_demo(folder: Path, wheel: Path, torch: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tests", action="store_true", help="run the unit tests that need no service too")
     parser.add_argument("--stack", action="store_true", help="install vLLM too, and run the demo")
     parser.add_argument("--pythons", nargs="*", help="interpreters for the commands that need no service")
     parser.add_argument("--torch", default="torch==2.13.0+cpu")
@@ -114,7 +124,7 @@ def main() -> None:
         folder = Path(name)
         wheel = build(folder)
         for python in arguments.pythons or [sys.executable]:
-            run_light(folder, wheel, python)
+            run_light(folder, wheel, python, with_tests=arguments.tests)
         if arguments.stack:
             run_demo(folder, wheel, arguments.torch)
 

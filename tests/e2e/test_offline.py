@@ -36,7 +36,7 @@ UNKNOWN = ("xx", 100)
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     """A cluster of two nodes."""
-    command = [sys.executable, "-m", "tests.e2e.two_node_cluster", str(tmp_path / "lists"), str(tmp_path / "engine")]
+    command = [sys.executable, "-m", "tests.e2e.two_nodes", str(tmp_path / "lists"), str(tmp_path / "engine")]
     with (tmp_path / "cluster.log").open("w") as log:
         cluster = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
     try:

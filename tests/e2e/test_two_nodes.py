@@ -28,7 +28,7 @@ START_S = 600
 
 SETTINGS: dict[str, Any] = {
     "prebuild_langs": [],
-    "vocabulary_resources": {"vocabulary": 1},
+    "vocabulary_resources": {"lists": 1},
     "placement_bundles": [{"CPU": 1, "engine": 1}],
     "batch": {"enabled": False},
     # 18 blocks of 128 tokens hold one context, or seven of the long answers that are asked for here.
@@ -59,7 +59,7 @@ def cluster(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     own = {"model_name": str(shallow_path), "wordlist_dir": str(short_lists(folder / "lists", "en", "es", "it", "tr"))}
     args = yaml.safe_load(CONFIG.read_text())["applications"][0]["args"] | own | SETTINGS
     caches = [folder / "vocabulary", folder / "engine"]
-    command = [sys.executable, "-m", "tests.e2e.two_nodes", str(port), *map(str, caches), json.dumps(args)]
+    command = [sys.executable, "-m", "tests.e2e.two_nodes", *map(str, caches), str(port), json.dumps(args)]
     log_path = folder / "serve.log"
     with log_path.open("w") as log:
         process = subprocess.Popen(

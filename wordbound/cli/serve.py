@@ -18,8 +18,6 @@ from wordbound.cli.doctor import Configuration, findings
 from wordbound.cli.terminal import note
 from wordbound.errors import ServiceError
 
-TO_INSTALL: Final = "in a clone: make demo; for GPUs: pip install -c constraints-gpu.txt '.[gpu]'"
-
 
 def check_installed(command: str, *more: str) -> None:
     """Check that the service and ``more`` packages are installed.
@@ -29,7 +27,7 @@ def check_installed(command: str, *more: str) -> None:
     """
     installed = doctor.installed_packages()
     if doctor.find_engine(installed) is None or "ray" not in installed:
-        raise InputError(f"`wordbound {command}` needs the service, which is not installed; {TO_INSTALL}")
+        raise InputError(f"`wordbound {command}` needs the service, which is not installed; {doctor.how_to_install()}")
     if missing := [name for name in more if name not in installed]:
         raise InputError(f"`wordbound {command}` needs {', '.join(missing)}: pip install {' '.join(missing)}")
 

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,7 +93,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         [(model.__name__, "validation", TypeAdapter[Any](model)) for model in models],
         ref_template="#/components/schemas/{model}",
     )
-    made = get_openapi(title="wordbound", version="1", description=_ABOUT, routes=app.routes)
+    made = get_openapi(title="wordbound", version=version("wordbound"), description=_ABOUT, routes=app.routes)
     fields = json_schema(chat)["properties"]
     bodies = {name: ("application/json", _ref(model)) for name, model in requests.items()} | {
         "POST /v1/files": ("multipart/form-data", _UPLOAD),
