@@ -18,7 +18,7 @@ OF_SCHEMAS: Final = ("structure", "test_engine_cache.py")
 def light_files() -> list[str]:
     """Import every test file of the library and the command line, and return those that could be."""
     found = []
-    for path in sorted(path for path in (ROOT / "tests" / "vocab").rglob("test_*.py")):
+    for path in sorted((ROOT / "tests" / "vocab").rglob("test_*.py")):
         file = path.relative_to(ROOT)
         if not set(OF_SCHEMAS).isdisjoint(file.parts):
             continue

@@ -18,7 +18,7 @@ _FRONT_MATTER: Final = {"---": ("---", "..."), "+++": ("+++",)}
 # Each ends at a bound, or at the next mark of its kind, so that no text takes more than one pass.
 _MARKUP: Final = re.compile(
     r"""
-    <!--.{0,10000}?-->                                # a comment
+    <!--(?:[^<]|<(?!!--)){0,10000}?-->                # a comment
     | (?<!`)(?P<ticks>`{1,8})(?!`)[^\n]{1,300}?(?<!`)(?P=ticks)(?!`)   # code
     | </?[A-Za-z][^<>]*>                              # a tag, or <https://…>
     | (?<=\])\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)    # where a link leads
