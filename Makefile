@@ -16,7 +16,7 @@ MISMATCHED := torchvision torchaudio torchcodec
 # The files with tests that need the stack: reading the nine thousand others takes half a minute each time.
 STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
 
-.PHONY: lists page check-page docs demo train test unit test-fresh test-slow test-optimized stress test-postgres lint types constraints \
+.PHONY: lists page check-page docs demo train test unit test-fresh test-slow test-pythons test-optimized stress test-postgres lint types constraints \
   check-constraints bench bench-masks bench-gpu bench-quality soak chaos wheel image clean
 .DEFAULT_GOAL := demo
 # The tests start Python some hundred times, and pytest rewrites each of their files: both are cached in __pycache__.
@@ -53,6 +53,11 @@ test-slow: $(READY)
 	OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind RAY_worker_niceness=0 \
 	  $(BIN)/python -m pytest -m "slow and parallel and not stress" -n 2 --dist loadfile --no-loadscope-reorder $(STACK_TESTS)
 	$(BIN)/python -m pytest -m "slow and not parallel and not stress" $(STACK_TESTS)
+
+# The package, and the unit tests that need no service, on the other Pythons that are here; PYTHONS names them.
+PYTHONS ?= $(wildcard $(foreach version,3.12 3.13,$(HOME)/.pyenv/versions/$(version)*/bin/python /usr/bin/python$(version)))
+test-pythons: $(READY)
+	$(if $(PYTHONS),$(BIN)/python -m tools.wheel --tests --pythons $(PYTHONS),@echo "there is no other Python: make $@ PYTHONS=<path>")
 
 # Ten times as many random examples, and what is left out elsewhere: for an hour or two without anybody watching.
 stress: $(READY)

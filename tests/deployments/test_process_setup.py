@@ -125,7 +125,9 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("program", [STARVED, STOPPED], ids=["starved", "stopped"])
+@pytest.mark.parametrize(
+    "program", [pytest.param(STARVED, marks=pytest.mark.stress), STOPPED], ids=["starved", "stopped"]
+)
 def test_a_callback_that_waits_for_a_processor_blocks_nothing(program: str) -> None:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     word, seconds = ran.stdout.split()
