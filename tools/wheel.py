@@ -4,12 +4,13 @@
 
 An sdist and a wheel made from it, checked by twine; the wheel in an empty environment of each Python, and the commands
 that need no service. ``--tests`` runs there the unit tests that need none either. ``--stack`` installs it with vLLM
-too, and runs ``wordbound demo`` until its first answer, which it prints. All but ``dist/`` lies in a folder that is
-removed. Prints the time and size of each step.
+too, runs ``wordbound demo`` until its first answer, and asks it from such an environment, as a client and as an
+assistant. All but ``dist/`` lies in a folder that is removed. Prints the time and size of each step.
 """
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,26 @@ LIGHT: Final = (
 """Commands that need no service, in a folder with a text whose words are listed."""
 TEST_PACKAGES: Final = ("hypothesis", "jsonschema", "pytest", "pytest-asyncio")
 DEMO_S: Final = 900
+ASK: Final = """
+import asyncio, os, sys
+from mcp import Client as Assistant, StdioServerParameters
+from wordbound import Client
+
+TEXT, EN = "The zebra is here.", {"lang": "en", "n_words": 1000}
+with Client() as service:
+    print([place["word"] for place in service.check(TEXT, EN)["not_allowed"]])
+    print([word["word"] for word in service.next_words("The dog was", EN, top=3)["data"]])
+
+async def main():
+    started = StdioServerParameters(command=sys.argv[1], args=["mcp"], env=dict(os.environ))
+    async with Assistant(started) as assistant:
+        print([tool.name for tool in (await assistant.list_tools()).tools])
+        for vocab in (EN, {"lang": "xx"}):
+            answer = await assistant.call_tool("check_text", {"text": TEXT, "vocab": vocab})
+            print(answer.structured_content or answer.content[0].text)
+
+asyncio.run(main())
+"""
 
 
 def step(name: str, command: list[str], folder: Path) -> str:
@@ -76,14 +97,13 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def run_light(folder: Path, wheel: Path, python: str, *, with_tests: bool) -> None:
-    """Run the commands that need no service, import the client, and run the unit tests, with one Python."""
+def run_light(folder: Path, wheel: Path, python: str, *, with_tests: bool) -> Path:
+    """Run the commands that need no service, and the unit tests, with one Python; return the folder of its programs."""
     print(subprocess.run([python, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip())
     tests = TEST_PACKAGES if with_tests else ()
     programs = environment(
         folder / Path(python).parents[1].name, "-c", str(CONSTRAINTS), f"{wheel}[files,mcp]", *tests, python=python
     )
-    step("from wordbound import Client", [str(programs / "python"), "-c", "from wordbound import Client"], folder)
     (folder / "text.txt").write_text("The little dog is in the garden.\n")
     for command in LIGHT:
         written = step(f"wordbound {' '.join(command)}", [str(programs / "wordbound"), *command], folder)
@@ -94,10 +114,11 @@ def run_light(folder: Path, wheel: Path, python: str, *, with_tests: bool) -> No
         pytest = [*run, "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
         written = step(f"{len(files)} files of them", [*pytest, *files], ROOT)
         print("  " + written.strip().splitlines()[-1], flush=True)
+    return programs
 
 
-def run_demo(folder: Path, wheel: Path, torch: str) -> None:
-    """Install the service, run its demo until the first answer, and print that."""
+def run_demo(folder: Path, wheel: Path, torch: str, light: Path) -> None:
+    """Install the service, run its demo until the first answer, print that, and ask more with ``light``'s programs."""
     programs = environment(folder / "stack", "-c", str(CONSTRAINTS), torch, f"{wheel}[cpu,demo]")
     step("uninstall", [str(programs / "python"), "-m", "pip", "uninstall", "-qy", *MISMATCHED], folder)
     started = time.monotonic()
@@ -105,13 +126,18 @@ def run_demo(folder: Path, wheel: Path, torch: str) -> None:
         [str(programs / "wordbound"), "demo"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
     )  # fmt: skip
+    url = ""
     try:
         for line in demo.stdout or ():
             print(f"  {line}", end="", flush=True)
+            if found := re.search(r"starting the service on (\S+);", line):
+                url = found[1]
             if line.startswith("Ctrl-C") or time.monotonic() - started > DEMO_S:
                 break
-    finally:
         print(f"wordbound demo: {time.monotonic() - started:.1f} s", flush=True)
+        command = [str(light / "python"), "-c", ASK, str(light / "wordbound")]
+        print(step("a client and an assistant", ["env", f"WORDBOUND_URL={url}", *command], folder), flush=True)
+    finally:
         demo.terminate()
         demo.communicate(timeout=120)
 
@@ -127,9 +153,9 @@ def main() -> None:
         folder = Path(name)
         wheel = build(folder)
         for python in arguments.pythons or [sys.executable]:
-            run_light(folder, wheel, python, with_tests=arguments.tests)
+            light = run_light(folder, wheel, python, with_tests=arguments.tests)
         if arguments.stack:
-            run_demo(folder, wheel, arguments.torch)
+            run_demo(folder, wheel, arguments.torch, light)
 
 
 if __name__ == "__main__":
