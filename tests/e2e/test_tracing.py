@@ -19,7 +19,7 @@ from tests.e2e.own_engine import short_lists
 from tests.e2e.service import KEY, MODEL, running
 from tests.pages import blocks_run_by
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
+pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
 [DOCUMENTED] = blocks_run_by(__file__, "docs/deploying.md")
 PROMPT: Final = "Where is the zorblatt of Quuxbury?"
