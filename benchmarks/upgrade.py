@@ -11,6 +11,7 @@ The engine computes nothing, so that the cores are free for what is around it.
 import argparse
 import asyncio
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -88,13 +89,17 @@ class Cluster:
         application["runtime_env"] = {"py_executable": str(python)}
         file = self.folder / "config.yaml"
         file.write_text(yaml.safe_dump(config))
-        subprocess.run([BIN / "serve", "deploy", "--address", self.dashboard, file], check=True, capture_output=True)
+        subprocess.run([BIN / "serve", "deploy", "--address", self.dashboard, file], check=True)
 
     def status(self) -> tuple[str, str]:
         """Return the application's status, and what Serve says of it."""
-        answer = httpx.get(f"{self.dashboard}/api/serve/applications/", timeout=30).json()
-        application = answer["applications"]["wordbound"]
+        application = self.ask().json()["applications"]["wordbound"]
         return application["status"], application["message"]
+
+    def ask(self) -> httpx.Response:
+        """Ask Ray's dashboard for the applications."""
+        headers = {"Authorization": f"Bearer {os.environ['RAY_AUTH_TOKEN']}"}
+        return httpx.get(f"{self.dashboard}/api/serve/applications/", headers=headers, timeout=30)
 
     def wait_until_running(self) -> float:
         """Return the seconds until all of it runs; SystemExit where it does not."""
@@ -130,10 +135,12 @@ def running_node(folder: Path, model: str) -> Iterator[Cluster]:
         for _ in range(READY_S):
             time.sleep(1)
             try:
-                if httpx.get(f"{cluster.dashboard}/api/serve/applications/", timeout=30).is_success:
+                if cluster.ask().is_success:
                     break
             except httpx.TransportError:
                 continue
+        else:
+            raise SystemExit(f"Ray does not start:\n{(folder / 'node.log').read_text()}")
         yield cluster
     finally:
         family = psutil.Process(node.pid).children(recursive=True)
@@ -150,7 +157,8 @@ async def upgrade(cluster: Cluster, pythons: dict[str, Path], rate: float) -> bo
     ended = asyncio.Event()
 
     async def watch() -> None:
-        async with httpx.AsyncClient(base_url=cluster.url, timeout=60) as http:
+        headers = {"Authorization": f"Bearer {DEMO_TOKEN}"}
+        async with httpx.AsyncClient(base_url=cluster.url, headers=headers, timeout=60) as http:
             while not ended.is_set():
                 version = (await http.get("/openapi.json")).json()["info"]["version"]
                 if not versions or versions[-1][1] != version:
@@ -180,6 +188,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a local folder; by default the demo's model")
     parser.add_argument("--rate", type=float, default=20.0, help="requests a second")
     arguments = parser.parse_args()
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     # Ray's sockets lie there, whose names may have 107 characters.
     with tempfile.TemporaryDirectory(prefix="up", ignore_cleanup_errors=True) as name:
         folder = Path(name)
