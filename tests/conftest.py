@@ -30,7 +30,7 @@ settings.register_profile("dev", deadline=None, max_examples=40)
 _REPEATED = {"derandomize": True, "database": None, "print_blob": True}
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=24, **_REPEATED)
 settings.register_profile("stress", settings.get_profile("dev"), max_examples=400)
-settings.register_profile("fresh", settings.get_profile("ci"), derandomize=False, max_examples=20)
+settings.register_profile("fresh", settings.get_profile("ci"), derandomize=False, max_examples=12)
 settings.load_profile("dev")
 
 FRESH_S = 60.0

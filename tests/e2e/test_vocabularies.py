@@ -50,7 +50,7 @@ def test_a_report_has_the_bytes_of_the_command_line(http: httpx.Client) -> None:
         assert http.post(CHECK, json={"text": TEXT, "vocab": EN, "format": form}).content == done.stdout
 
 
-@pytest.mark.parametrize("lang", ["en", "es", "de", "tr"])
+@pytest.mark.parametrize("lang", ["en", "es", pytest.param("de", marks=pytest.mark.stress), "tr"])
 def test_every_word_that_the_service_writes_passes_or_is_a_declared_one(http: httpx.Client, lang: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(partial(_write_and_check, http, lang), range(len(KINDS))))

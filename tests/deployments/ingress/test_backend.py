@@ -341,6 +341,7 @@ def is_logged(beginning: str, line: bytes) -> bool:
     return any(path.name.startswith(beginning) and line in logged for path, logged in session_logs().items())
 
 
+@pytest.mark.stress
 @pytest.mark.usefixtures("served")
 async def test_a_request_starts_the_first_replica_and_is_answered_by_it(tmp_path: Path) -> None:
     scaling = Autoscaling(min_replicas=0)
