@@ -54,8 +54,8 @@ test-slow: $(READY)
 	  $(BIN)/python -m pytest -m "slow and parallel and not stress" -n 2 --dist loadfile --no-loadscope-reorder $(STACK_TESTS)
 	$(BIN)/python -m pytest -m "slow and not parallel and not stress" $(STACK_TESTS)
 
-# The package, and the unit tests that need no service, on the other Pythons that are here; PYTHONS names them.
-PYTHONS ?= $(wildcard $(foreach version,3.12 3.13,$(HOME)/.pyenv/versions/$(version)*/bin/python /usr/bin/python$(version)))
+# The package, and the unit tests that need no service, on the newest other Python that is here, or those that PYTHONS names.
+PYTHONS ?= $(lastword $(wildcard $(foreach version,3.12 3.13,$(HOME)/.pyenv/versions/$(version)*/bin/python /usr/bin/python$(version))))
 test-pythons: $(READY)
 	$(if $(PYTHONS),$(BIN)/python -m tools.wheel --tests --pythons $(PYTHONS),@echo "there is no other Python: make $@ PYTHONS=<path>")
 
