@@ -15,8 +15,9 @@ WANTED := -c constraints-cpu.txt -e ".[cpu,demo,dev]"
 MISMATCHED := torchvision torchaudio torchcodec
 # The files with tests that need the stack: reading the nine thousand others takes half a minute each time.
 STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
+PAGE_TESTS = $(filter tests/page/% tests/e2e/test_pages.py,$(STACK_TESTS))
 
-.PHONY: lists page check-page docs demo train test unit test-fresh test-slow test-pythons test-optimized stress test-postgres lint types constraints \
+.PHONY: lists page check-page docs demo train test unit test-pages test-fresh test-slow test-pythons test-optimized stress test-postgres lint types constraints \
   check-constraints bench bench-masks bench-gpu bench-quality soak chaos wheel image clean
 .DEFAULT_GOAL := demo
 # The tests start Python some hundred times, and pytest rewrites each of their files: both are cached in __pycache__.
@@ -34,7 +35,11 @@ train: $(READY)
 
 # Every unit test, and the promise on one running application.
 test: unit
-	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(STACK_TESTS)
+	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(filter-out $(PAGE_TESTS),$(STACK_TESTS))
+
+# The page in a browser, and the programs of the documentation, on another running application.
+test-pages: $(READY)
+	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(PAGE_TESTS)
 
 # Two processes, whose libraries start no threads of their own: they would take each other's cores.
 unit: $(READY)
@@ -54,8 +59,8 @@ test-slow: $(READY)
 	  $(BIN)/python -m pytest -m "slow and parallel and not stress" -n 2 --dist loadfile --no-loadscope-reorder $(STACK_TESTS)
 	$(BIN)/python -m pytest -m "slow and not parallel and not stress" $(STACK_TESTS)
 
-# The package, and the unit tests that need no service, on the newest other Python that is here, or those that PYTHONS names.
-PYTHONS ?= $(lastword $(wildcard $(foreach version,3.12 3.13,$(HOME)/.pyenv/versions/$(version)*/bin/python /usr/bin/python$(version))))
+# The package, and the unit tests that need no service, on the other Pythons that are here, or those that PYTHONS names.
+PYTHONS ?= $(foreach version,3.12 3.13,$(firstword $(wildcard $(HOME)/.pyenv/versions/$(version)*/bin/python /usr/bin/python$(version))))
 test-pythons: $(READY)
 	$(if $(PYTHONS),$(BIN)/python -m tools.wheel --tests --pythons $(PYTHONS),@echo "there is no other Python: make $@ PYTHONS=<path>")
 

@@ -19,7 +19,7 @@ _FIELDS: Final = {
     "shared": ("Shared_Clean", "Shared_Dirty"),
     "private": ("Private_Clean", "Private_Dirty"),
 }
-"""What is told, and the fields of smaps that it is the sum of. Pages are dirty until the file has reached the disk."""
+"""What is reported, and the fields of smaps that it sums. Pages are dirty until the file has reached the disk."""
 
 
 def read_together(job: dict[str, Any], num_processes: int, root: Path) -> list[dict[str, float]]:

@@ -1,4 +1,4 @@
-"""Results that are made once however many callers ask for them, the last few of them kept."""
+"""Results that are made once however many callers ask for them, the last few of them cached."""
 
 import asyncio
 from collections import Counter

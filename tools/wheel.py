@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 from typing import Final
 
+from wordbound.cli.doctor import MISMATCHED
+
 ROOT: Final = Path(__file__).parents[1]
 CONSTRAINTS: Final = ROOT / "constraints-cpu.txt"
-MISMATCHED: Final = ("torchvision", "torchaudio", "torchcodec")
-"""As in the Makefile."""
 LIGHT: Final = (
     ("--help",),
     ("words", "es", "--limit", "3"),

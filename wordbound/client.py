@@ -129,10 +129,9 @@ class _Connection(Routes):
         return kind(message, status=status, code=code, param=param, request_id=request_id)
 
     def _stranger(self, status: int | None = None) -> ServiceError:
-        told = f" (status {status})" if status is not None else ""
-        return ServiceError(
-            f"what answers at {self.url} is no wordbound service{told}: set {URL_VARIABLE}", status=status
-        )
+        shown = f" (status {status})" if status is not None else ""
+        message = f"what answers at {self.url} is no wordbound service{shown}: set {URL_VARIABLE}"
+        return ServiceError(message, status=status)
 
     def _broken_off(self) -> ServiceError:
         return ServiceError(f"the answer of {self.url} broke off: try again")

@@ -109,8 +109,8 @@ class Tools:
         answer = await self._service.post("/v1/chat/completions", body)
         [choice], block = answer["choices"], answer["vocab"]
         missing = [word["word"] for word in block.get("must_use", ()) if word["used"] < word["count"]]
-        told = {"text": choice["message"]["content"] or "", "finish_reason": choice["finish_reason"]}
-        return WrittenText.model_validate({**block, **told, "missing_words": missing})
+        written = {"text": choice["message"]["content"] or "", "finish_reason": choice["finish_reason"]}
+        return WrittenText.model_validate({**block, **written, "missing_words": missing})
 
     async def check_text(self, text: str, vocab: WordList) -> CheckedText:
         """Check which words of a text are not in a word list."""

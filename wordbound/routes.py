@@ -160,15 +160,15 @@ def _rows(answer: httpx.Response) -> "NDArray[np.float32]":
 
 
 def _get(path: str, /, **params: Any) -> Call[Any]:
-    return Call("GET", path, read_json, {"params": _given(params)})
+    return Call("GET", path, read_json, {"params": drop_none(params)})
 
 
 def _post(path: str, read: Callable[[httpx.Response], T] = read_json, /, **body: Any) -> Call[T]:
-    return Call("POST", path, read, {"json": _given(body)})
+    return Call("POST", path, read, {"json": drop_none(body)})
 
 
-def _given(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that are not None."""
+def drop_none(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a request that are not None."""
     return {name: value for name, value in members.items() if value is not None}
 
 
@@ -302,7 +302,7 @@ class Routes:
     @_route
     def document_text(self, file: bytes, name: str | None = None) -> Call[str]:
         """Read the text of a DOCX, EPUB, PDF, Markdown or plain text file."""
-        options = {"content": file, "params": _given({"name": name})}
+        options = {"content": file, "params": drop_none({"name": name})}
         return Call("POST", "/v1/documents/text", lambda answer: str(read_json(answer)["text"]), options)
 
     @_route

@@ -43,7 +43,7 @@ def reply_of(operation: Callable[[], Any]) -> Reply:
         return _error(error.status, error.message, error.param, error.code)
     except (StoreError, StorageError) as error:
         logger.error("the state of batches cannot be used: %s", error)
-        return _error(503, "What is kept of batches cannot be used now. Try again later.", None, "storage_unavailable")
+        return _error(503, "The store of batches cannot be used now. Try again later.", None, "storage_unavailable")
     except Exception:
         logger.exception("an operation on batches failed")
         return _error(500, "The server failed on this request.", None, "internal_error")

@@ -1,4 +1,4 @@
-"""Where batches are kept, and how many of them run."""
+"""Where batches are stored, and how many of them run."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from deployments.settings.limits import BatchLimits
 
 
 class BatchSettings(BaseModel):
-    """Where batches are kept and how they run."""
+    """Where batches are stored and how they run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,7 +24,7 @@ class BatchSettings(BaseModel):
     """By default ``WORDBOUND_STATE``, else ``wordbound`` in the user's folder for state."""
     lines_in_flight: int = Field(default=128, ge=1)
     """The share of batches in each engine: so many sequences of theirs run at once, a line with beams or several
-    choices counting for each. An eighth of the engine's ``max_num_seqs`` is kept from them in any case."""
+    choices counting for each. An eighth of the engine's ``max_num_seqs`` is never theirs."""
     jobs_at_once: int = Field(default=2, ge=1)
     """Batches that run at once; later ones wait, and keys take turns. Each costs a process of 250 MB per 512 lines
     under way. Two, so that a key that runs large batches and one that runs small ones each have a slot."""

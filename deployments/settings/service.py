@@ -132,7 +132,7 @@ class Settings(BaseSettings):
 
     # Batches
     batch: BatchSettings = BatchSettings()
-    """Where batches are kept and how they run."""
+    """Where batches are stored and how they run."""
 
     # The vocabulary
     mask_engine: Literal["automaton", "xgrammar"] = "automaton"

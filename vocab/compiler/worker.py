@@ -66,10 +66,10 @@ from vocab.matching.states import ListStates, frame_for
 from vocab.text.changes import ListChanges, entries_left_out
 
 MAX_LISTS: Final = 2
-"""Built-in lists kept as words, 30 to 60 MB each."""
+"""Built-in lists cached as words, 30 to 60 MB each."""
 
 MAX_ARTEFACTS: Final = 8
-"""Artefacts kept mapped, to change and measure them."""
+"""Artefacts cached as mapped files, to change and measure them."""
 
 MAX_FRAMES: Final = 32
 """Sets of options, some hundred kilobytes each."""

@@ -1,7 +1,7 @@
 """The states of a text that an author controls: which list holds for the next word, by what was written so far.
 
 A state is one of ``vocab.matching.states`` after a few counts (``Progress``), in one tuple, so that it is followed,
-kept and sent like any other. At each step the next word comes from all of the list, from more of it (new words), or
+cached and sent like any other. At each step the next word comes from all of the list, from more of it (new words), or
 from less (required words, the end of a sentence). What an author asks never leaves a text without an end: where it
 would empty a mask, it is loosened.
 """

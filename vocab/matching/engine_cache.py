@@ -66,7 +66,7 @@ class _Loaded(NamedTuple):
 class EngineCache:
     """The lists of one engine, dropped least recently used first. Thread-safe.
 
-    At most ``max_bytes`` are kept besides what matchers hold. Artefacts for another tokenizer are refused.
+    At most ``max_bytes`` are cached besides what matchers hold. Artefacts for another tokenizer are refused.
     """
 
     def __init__(self, folder: Path, tokenizer: TokenizerFacts, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:

@@ -331,7 +331,7 @@ class ListStates:
             return rows
         with self._lock:
             rows = self._tables.setdefault(budget, RowTable(self._bound, budget, self.frame.num_states))
-            # Tables grow while they are used, so the bound is kept when the next one is asked for.
+            # Tables grow while they are used, so the bound is enforced when the next one is asked for.
             while self._row_bytes() > MAX_ROW_BYTES and len(self._tables) > 1:
                 self._tables.popitem(last=False)
             return rows

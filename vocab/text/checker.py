@@ -42,10 +42,10 @@ MAX_TRIES: Final = 2_000_000
 of such entries that all begin with the same word; those of wordfreq's lists are tried some hundred times in a novel."""
 
 _MAX_KNOWN: Final = 50_000
-"""Spellings whose answer is kept: those of a long novel. Costs 300 bytes each."""
+"""Spellings whose answer is cached: those of a long novel. Costs 300 bytes each."""
 
 _MAX_GAP: Final = 8
-"""Characters of a gap between two words whose answer is kept; nearly all are shorter."""
+"""Characters of a gap between two words whose answer is cached; nearly all are shorter."""
 
 MAX_ELISION: Final = 16
 """Characters of an elided word, its apostrophe included; "lorsqu'" has seven."""

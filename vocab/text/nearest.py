@@ -120,7 +120,7 @@ class NearestWords:
     @property
     def _lemmas(self) -> KnownLemmas:
         """Return the known lemmas of the list's language."""
-        # Not kept here: there may be many of these, and a language's lemmas take 0.4 GB.
+        # Not cached here: there may be many of these, and a language's lemmas take 0.4 GB.
         return KnownLemmas.of_language(self._language)
 
 

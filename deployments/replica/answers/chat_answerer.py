@@ -37,7 +37,7 @@ from vocab.matching.structure.answers import AnswerReader
 from vocab.text.reader import TextReader
 
 _ANSWER_SHARE: Final = 4
-"""One token in four is kept for the answer of a model that thinks first."""
+"""One token in four is reserved for the answer of a model that thinks first."""
 
 _MARKER_TOKENS: Final = 4
 """Of the mark that ends its thinking; models have one of 1 to 3 tokens."""

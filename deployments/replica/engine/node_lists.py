@@ -1,6 +1,6 @@
 """The lists of a replica's node: a reader for answers, and the grammar for the engine.
 
-Artefacts are fetched to the node once however many requests want them, and the readers made last are kept, bounded
+Artefacts are fetched to the node once however many requests want them, and the latest readers are cached, bounded
 in bytes.
 """
 

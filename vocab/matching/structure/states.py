@@ -1,6 +1,6 @@
 """The states of a JSON answer whose strings are texts of a list: which tokens may come next, and where they lead.
 
-A state is a set of *threads*, nearly always one, in one tuple of integers, so that it is followed, kept and sent like
+A state is a set of *threads*, nearly always one, in one tuple of integers, so that it is followed, cached and sent like
 that of a text. A thread stands around the strings, at places of the schema's graph, or within a string, at a state of
 its text.
 """

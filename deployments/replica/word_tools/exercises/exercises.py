@@ -248,8 +248,8 @@ class ExerciseWriter:
                 task, "questions", [_system(_QUESTION), *shown, *_exchange(asked)], task.vocabulary
             )
             drafts = [one for one in drafts if task.text.is_question(one, sentence, word)]
-            told = {one: (f"{sentence.text}\n{one} ", ".") for one in drafts}
-            if question := await self._clearest(task, told, (f"{sentence.text}\n", "."), word.text, wrong):
+            contexts = {one: (f"{sentence.text}\n{one} ", ".") for one in drafts}
+            if question := await self._clearest(task, contexts, (f"{sentence.text}\n", "."), word.text, wrong):
                 asked_for.add(sentence.start)
                 options, answer = task.shuffle(word.text, wrong)
                 source = {"start": word.start, "end": word.end}
@@ -258,7 +258,7 @@ class ExerciseWriter:
         return _in_order(items)
 
     async def _matching(self, task: _Task) -> list[Item]:
-        """Have the model explain words without themselves, and take what tells each from the others."""
+        """Have the model explain words without themselves, and take what distinguishes each from the others."""
         words = {sentence.content[0].text: sentence.content[0] for sentence in task.sentences()}
         tried = list(words)[: _TRIES * task.num_items]
         forms = [form for word in tried for form in task.text.same_lemma(word)]
@@ -270,9 +270,9 @@ class ExerciseWriter:
             if len(items) == task.num_items or "matching" in task.reasons:
                 break
             drafts = await self._ask(task, "matching", [_system(_GLOSS), *shown, *_exchange(word)], without)
-            told = {one: (f'"{one}" is what the word "', '" means.') for one in drafts if _is_ended(one, task.text)}
+            contexts = {one: (f'"{one}" is what the word "', '" means.') for one in drafts if _is_ended(one, task.text)}
             others = [other for other in tried if other != word]
-            if gloss := await self._clearest(task, told, ('This is what the word "', '" means.'), word, others):
+            if gloss := await self._clearest(task, contexts, ('This is what the word "', '" means.'), word, others):
                 source = {"start": words[word].start, "end": words[word].end}
                 items.append({"word": word, "gloss": gloss, "source": source})
         task.note_tried("matching", len(tried))
@@ -293,16 +293,21 @@ class ExerciseWriter:
         return task.wrong[word.start]
 
     async def _clearest(
-        self, task: _Task, told: Mapping[str, tuple[str, str]], prior: tuple[str, str], right: str, wrong: Sequence[str]
+        self,
+        task: _Task,
+        contexts: Mapping[str, tuple[str, str]],
+        prior: tuple[str, str],
+        right: str,
+        wrong: Sequence[str],
     ) -> str | None:
         """Return the draft that makes the right word likelier by more than each other one; None where none does.
 
-        ``told`` has for each draft what stands before the word and after it, ``prior`` the same without a draft.
+        ``contexts`` has for each draft what stands before and after the word, ``prior`` the same without a draft.
         """
         words = [right, *wrong]
-        without = await self._scores(task, _between(right, *prior), words) if told else []
+        without = await self._scores(task, _between(right, *prior), words) if contexts else []
         leads = {}
-        for draft, around in told.items():
+        for draft, around in contexts.items():
             scores = await self._scores(task, _between(right, *around), words)
             own, *others = (score - base for score, base in zip(scores, without, strict=True))
             leads[draft] = own - max(others, default=own)
@@ -349,10 +354,10 @@ def _system(text: str) -> dict[str, str]:
 
 def _exchange(asked: str, answer: str | None = None) -> list[dict[str, str]]:
     """Return what a user asks, and an example of an answer."""
-    told = (
-        [] if answer is None else [{"role": "assistant", "content": json.dumps({_MEMBER: answer}, ensure_ascii=False)}]
-    )
-    return [{"role": "user", "content": asked}, *told]
+    messages = [{"role": "user", "content": asked}]
+    if answer is not None:
+        messages.append({"role": "assistant", "content": json.dumps({_MEMBER: answer}, ensure_ascii=False)})
+    return messages
 
 
 def _is_ended(gloss: str, text: ListedText) -> bool:
