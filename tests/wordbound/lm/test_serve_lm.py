@@ -16,7 +16,7 @@ from wordbound.errors import RefusedError, ServiceError
 from wordbound.lm import ServeLM, load_model_by_name
 from wordbound.lm.mock_lm import MockAsyncLM
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 APP = "rows"
 KNOWN = MockAsyncLM(None, vocab_size=V)
