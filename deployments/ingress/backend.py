@@ -7,7 +7,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
-from contextlib import aclosing
 from typing import Any, Final, Protocol
 
 from ray import serve
@@ -136,17 +135,13 @@ class HandleBackend:
     async def ask(self, question: Question, owner: str) -> bytes:
         return await self._vocabulary.ask(question, owner)
 
-    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+    def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
         replica = self._streams if request.body.get("stream") else self._replica
-        async with aclosing(self._items(lambda: replica.answer.remote(request), request.caller.owner)) as items:
-            async for item in items:
-                yield item
+        return self._items(lambda: replica.answer.remote(request), request.caller.owner)
 
-    async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+    def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         # Its refusals say nothing of the room for chats.
-        async with aclosing(self._items(lambda: self._replica.convert_tokens.remote(body, caller), None)) as items:
-            async for item in items:
-                yield item
+        return self._items(lambda: self._replica.convert_tokens.remote(body, caller), None)
 
     def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
         return self._items(lambda: self._replica.logprobs.remote(body, caller), caller.owner)

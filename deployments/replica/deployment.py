@@ -258,28 +258,24 @@ class Replica(LLMServer):
         """Return how many rows of one request may be in the engine at once."""
         return min(ROWS_AT_ONCE, self._semaphore.most_of(self._settings.key(caller.owner).max_sequences))
 
-    async def _in_turns(
+    def _in_turns(
         self, caller: Caller, answer: AsyncGenerator[Item, None], fewer: tuple[str, str]
     ) -> AsyncGenerator[Item | Answer, None]:
-        """Yield an answer that takes a turn for each of its parts, and holds nothing between them."""
+        """Return an answer that takes a turn for each of its parts, and holds nothing between them."""
 
         @asynccontextmanager
         async def turn() -> AsyncIterator[None]:
             await self._semaphore.wait_for_turn(caller.owner, self._settings.key(caller.owner).max_sequences)
             yield
 
-        async with aclosing(self._within_turn_and_time(turn(), answer, fewer)) as items:
-            async for item in items:
-                yield item
+        return self._within_turn_and_time(turn(), answer, fewer)
 
-    async def _in_turn(
+    def _in_turn(
         self, semaphore: FairSemaphore, num_sequences: int, caller: Caller, answer: AsyncGenerator[Item, None]
     ) -> AsyncGenerator[Item | Answer, None]:
-        """Yield an answer when its turn has come, which lasts as long as the answer."""
+        """Return an answer that begins when its turn has come, which lasts as long as the answer."""
         turn = semaphore.take(num_sequences, caller.owner, self._settings.key(caller.owner).max_sequences)
-        async with aclosing(self._within_turn_and_time(turn, answer, ("tokens", "max_tokens"))) as items:
-            async for item in items:
-                yield item
+        return self._within_turn_and_time(turn, answer, ("tokens", "max_tokens"))
 
     async def _within_turn_and_time(
         self, turn: AbstractAsyncContextManager[None], answer: AsyncGenerator[Item, None], fewer: tuple[str, str]
@@ -329,7 +325,7 @@ class Replica(LLMServer):
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """Report to Serve how many interactive sequences run or wait.
 
-        See ``deployments.replica.engine.configuration``.
+        See ``deployments.replica.engine.autoscaling``.
         """
         return {METRIC: float(self._semaphore.num_taken + self._semaphore.num_waiting)}
 
