@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.automaton.compiled_list import NEVER, CompiledList, TrieArrays
 from vocab.automaton.frame import NUM_MODES, Frame, build_frame
 from vocab.automaton.frame_tokens import FrameTokens
@@ -48,10 +48,10 @@ class ModePaths:
 
 
 class WordPaths:
-    """Find words in a trie with its changes by their ranks."""
+    """Find words in a trie with its changes by their ranks, but for those of ``dead_kinds``."""
 
-    def __init__(self, words: CompiledList, overlay: Overlay | None) -> None:
-        self._words, self._overlay = words, overlay
+    def __init__(self, words: CompiledList, overlay: Overlay | None, dead_kinds: Int32Array) -> None:
+        self._words, self._overlay, self._dead_kinds = words, overlay, dead_kinds
         self._roots = frozenset((words if overlay is None else overlay).roots.values())
         num_added = 0 if overlay is None else overlay.num_nodes
         self._parents = np.full(words.num_nodes + num_added, -1, dtype=np.int32)
@@ -94,13 +94,14 @@ class WordPaths:
     def _ends(self, ranks: Collection[int], mode: int) -> Iterable[tuple[int, int]]:
         """Yield the nodes where words of these ranks end, in one mode, each with its rank."""
         wanted = np.asarray(sorted(ranks), dtype=np.int32)
-        parts: list[tuple[Int32Array, int]] = [(self._words.ranks[mode & 1], 0)]
+        parts: list[tuple[Int32Array, Uint8Array, int]] = [(self._words.ranks[mode & 1], self._words.kinds, 0)]
         if self._overlay is not None:
-            parts.append((self._overlay.ranks[mode], self._words.num_nodes))
-        for of_nodes, first_node in parts:
+            parts.append((self._overlay.ranks[mode], self._overlay.kinds, self._words.num_nodes))
+        for of_nodes, kinds, first_node in parts:
             places = [np.flatnonzero(of_nodes == rank) for rank in wanted]
             for node in np.concatenate(places) if places else ():
-                yield int(node) + first_node, int(of_nodes[node])
+                if kinds[node] not in self._dead_kinds:
+                    yield int(node) + first_node, int(of_nodes[node])
 
 
 State: TypeAlias = tuple[int, ...]
@@ -180,7 +181,7 @@ class ListStates:
     @cached_property
     def paths(self) -> WordPaths:
         """Return the paths in the trie, to find single words by their ranks."""
-        return WordPaths(self.words, self.overlay)
+        return WordPaths(self.words, self.overlay, self._bound.dead_kinds())
 
     @property
     def longest_end(self) -> int:

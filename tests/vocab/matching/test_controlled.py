@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.vocab.toys import STOP, tokens_of, toy_states
+from tests.vocab.toys import STOP, allowed_tokens, tokens_of, toy_states
 from vocab.matching.controlled import REST_WORDS, ControlledStates
 from vocab.matching.controls import Controls, NewWords, RequiredWord
 from vocab.matching.mask_kernels import NO_BUDGET
@@ -194,6 +194,21 @@ def test_a_text_with_too_few_tokens_for_its_required_words_still_ends() -> None:
     for seed in range(30):
         text, _ = drawn(controls, 12, seed)
         assert text.rstrip('"')[-1] in ".!?…", text
+
+
+@pytest.mark.parametrize(
+    ("others", "comes"), [(["b"], False), (["b", "a"], True)], ids=["nothing follows", "a follows"]
+)
+def test_a_required_elision_comes_where_a_word_may_follow_it(others: list[str], comes: bool) -> None:
+    states, facts = toy_states(["l'", *others], lang="fr")
+    controls = Controls(must_use=(RequiredWord((1,)),), num_tokens=12)
+    for seed in range(20):
+        chance, matcher, tokens = random.Random(seed), Matcher(ControlledStates(states, controls), [STOP], 12), [-1]
+        while len(tokens) <= 12 and tokens[-1] != STOP:
+            tokens.append(chance.choice(sorted(allowed_tokens(matcher, len(facts)))))
+            assert matcher.accept_token(tokens[-1])
+        text = b"".join(facts.token_bytes[token] for token in tokens[1:] if token != STOP)
+        assert matcher.can_stop() and (b"l" in text.lower()) is comes
 
 
 def test_sentences_have_no_more_words_than_asked() -> None:
