@@ -15,7 +15,7 @@ WANTED := -c constraints-cpu.txt -e ".[cpu,demo,dev]"
 MISMATCHED := torchvision torchaudio torchcodec
 # The files with tests that need the stack: reading the nine thousand others takes half a minute each time.
 STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
-PAGE_TESTS = $(filter tests/page/% tests/e2e/test_openapi.py tests/e2e/test_pages.py,$(STACK_TESTS))
+PAGE_TESTS = $(filter tests/page/% $(addprefix tests/e2e/test_,guidance_client.py litellm.py openapi.py pages.py),$(STACK_TESTS))
 
 .PHONY: lists page check-page docs demo train test unit test-pages test-fresh test-slow test-pythons test-optimized stress test-postgres lint types constraints \
   check-constraints bench bench-masks bench-gpu bench-quality soak chaos wheel image clean
@@ -37,8 +37,8 @@ train: $(READY)
 test: unit
 	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(filter-out $(PAGE_TESTS),$(STACK_TESTS))
 
-# On another running application: the page in a browser, the programs of the documentation, and requests made from
-# /openapi.json.
+# On another running application: the page in a browser, the programs of the documentation, other packages as clients, and
+# requests made from /openapi.json.
 test-pages: $(READY)
 	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(PAGE_TESTS)
 

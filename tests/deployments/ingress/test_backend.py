@@ -39,7 +39,7 @@ from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_erro
 from tests.deployments.stand_in import NUM_TOKENS, WORDS, StandIn
 from vocab.errors import CompileError, UnknownLanguageError, WordListError
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 class VocabularyStandIn:
