@@ -100,7 +100,7 @@ class ControlledStates:
         progress, readings = Progress.unpack(state, len(self._all_used))
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._is_complete(progress, readings)
-        for course in self._courses(progress, after, budget):
+        for course in self._courses(progress, after, readings, budget):
             course.fill(out, readings, budget)
             self._clear_unwanted(out, course, progress, after, readings)
             if may_stop and not course.is_forced:
@@ -114,7 +114,7 @@ class ControlledStates:
         progress, readings = Progress.unpack(state, len(self._all_used))
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._is_complete(progress, readings)
-        for course in self._courses(progress, after, budget):
+        for course in self._courses(progress, after, readings, budget):
             found = course.target(readings, token, budget)
             if found and token in self._unwanted_tokens(course, progress, after, readings):
                 course.fill(self._scratch, readings, budget)
@@ -168,14 +168,16 @@ class ControlledStates:
 
     # What the author's wishes come to at a state.
 
-    def _courses(self, progress: Progress, after: Progress, budget: int) -> Iterator[Course]:
+    def _courses(self, progress: Progress, after: Progress, readings: State, budget: int) -> Iterator[Course]:
         """Yield the courses, as the author asks first; each of the others is for where the one before allows nothing.
 
         ``after`` is the progress if the last word ends here.
         """
         controls, states = self._controls, self._states
         inside = self._open_course(progress).inside
-        next_is_new = self._wide is not None and self._may_be_new(after.since_new + 1, after)
+        wide = self._wide if self._may_be_new(after.since_new + 1, after) else None
+        if wide is not None and self._is_after_blank(readings):
+            inside = wide
         introduced = frozenset(after.introduced)
         opens = ANY_WORDS
         if after.num_words >= controls.max_sentence_words:
@@ -197,9 +199,9 @@ class ControlledStates:
                 yield Course(self._states, inside, fewer, self._paths_of(ranks | introduced))
         known = self._paths_of(introduced) if introduced else None
         for open_now in dict.fromkeys((opens, ANY_WORDS)):
-            if next_is_new and self._wide is not None:
+            if wide is not None:
                 ends = states.variant(states.n_words, open_now)
-                begin = states.variant(self._wide.n_words, open_now, ends)
+                begin = states.variant(wide.n_words, open_now, ends)
             else:
                 begin = states.variant(states.n_words, open_now)
             yield Course(self._states, inside, begin, known)
@@ -373,6 +375,11 @@ class ControlledStates:
         """Return the node of a reading within a word; -1 between words, and where only a blank of it was written."""
         node = reading & NODE
         return -1 if reading < 0 or node in self._blanks else node
+
+    def _is_after_blank(self, readings: State) -> bool:
+        """Return whether of the word that is open only a blank was written, so that it does not count yet."""
+        nodes = [reading & NODE for reading in readings if reading >= 0]
+        return bool(nodes) and self._blanks.issuperset(nodes)
 
     # Words by rank.
 

@@ -136,6 +136,18 @@ def test_new_words_come_no_closer_than_asked(spacing: int) -> None:
     assert max(counts) >= 3
 
 
+def test_a_new_word_may_come_when_it_is_due_where_its_blank_is_a_token_of_its_own() -> None:
+    states, facts = toy_states(["b", "a", "c"], n_words=1)
+    new_word = facts.token_bytes.index(b"c")
+    for spacing, text in ((1, b"a "), (2, b"a b "), (3, b"a b b ")):
+        matcher = Matcher(ControlledStates(states, Controls(NewWords(3, spacing))), [STOP])
+        for place, byte in enumerate(text):
+            if text[:place].endswith(b" "):
+                assert new_word not in allowed_tokens(matcher, len(facts)), "it is not due yet"
+            assert matcher.accept_token(facts.token_bytes.index(bytes([byte])))
+        assert new_word in allowed_tokens(matcher, len(facts))
+
+
 def test_no_more_new_words_come_than_asked_but_those_come_again() -> None:
     again = 0
     for seed in range(60):
