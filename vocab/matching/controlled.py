@@ -18,7 +18,7 @@ from vocab.matching.controls import Controls, Progress
 from vocab.matching.courses import NODE, Course, Paths
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.masks import ANY_WORDS, CONTINUING, NO_TOKENS, STARTING
-from vocab.matching.states import ListStates, ModePaths, State
+from vocab.matching.states import ContextPaths, ListStates, State
 
 NO_WORDS: Final = -(2**30)
 """An N that not even added words reach."""
@@ -275,8 +275,8 @@ class ControlledStates:
         tokens.update(
             token
             for paths, context, node in nodes
-            for token, child in paths[self.frame.modes[context]].children.get(node, ())
-            if self._leads_only_to(paths[self.frame.modes[context]], child)
+            for token, child in paths[context].children.get(node, ())
+            if self._leads_only_to(paths[context], child)
         )
         return frozenset(tokens)
 
@@ -294,7 +294,7 @@ class ControlledStates:
         modes = [self.frame.modes[way.context] & SENTENCE for way in self.frame.ways[frame_state]]
         return bool(modes) and all(modes)
 
-    def _leads_only_to(self, paths: ModePaths, node: int) -> bool:
+    def _leads_only_to(self, paths: ContextPaths, node: int) -> bool:
         """Return whether every word through a node is one of these, or goes on after one of them."""
         while node not in paths.ends:
             children = self._states.children(node)
@@ -384,7 +384,7 @@ class ControlledStates:
     # Words by rank.
 
     def _paths_of(self, ranks: frozenset[int]) -> Paths:
-        """Return the paths to the words of these ranks, by mode; cached."""
+        """Return the paths to the words of these ranks, by context; cached."""
         if ranks not in self._paths:
             self._paths[ranks] = self._states.paths.of(ranks)
         return self._paths[ranks]

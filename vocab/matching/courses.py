@@ -12,13 +12,13 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.masks import NO_TOKENS
-from vocab.matching.states import MAX_READINGS, ListStates, ModePaths, State
+from vocab.matching.states import MAX_READINGS, ContextPaths, ListStates, State
 
 NODE: Final = 0xFFFFFFFF
 """The bits of a reading that are its node."""
 
-Paths: TypeAlias = tuple[ModePaths, ...]
-"""Of single words, by mode."""
+Paths: TypeAlias = tuple[ContextPaths, ...]
+"""Of single words, by context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Course:
         context, node = reading >> 32, reading & NODE
         is_end = self.inside.ends_word(reading)
         if not is_end and self.single_words is not None:
-            is_end = node in self.single_words[self.listed.frame.modes[context]].ends
+            is_end = node in self.single_words[context].ends
         return -1 - int(self.listed.frame.after[context, self._kind(node)]) if is_end else None
 
     def _force(self, out: Int32Array, reading: int, budget: int) -> None:
@@ -116,7 +116,7 @@ class Course:
         """Yield the tokens that go on with a single word, each with the reading after it."""
         if self.single_words is None:
             return
-        paths = self.single_words[self.listed.frame.modes[context]]
+        paths = self.single_words[context]
         for token, child in paths.children.get(node, ()):
             if self._is_within(paths.to_end[child], budget):
                 yield token, context << 32 | child

@@ -135,10 +135,9 @@ class Bound:
         for way in range(way_start[frame_state], way_start[frame_state + 1]):
             yield nodes[way], contexts[way]
 
-    def dead_kinds(self) -> Int32Array:
-        """Return the kinds of words after which no text ends: elisions, where no word may follow one."""
-        is_dead = self._frame_distances[self._frame.after] >= NEVER_ENDS
-        return np.flatnonzero(is_dead.all(axis=0)).astype(np.int32)
+    def is_dead_end(self) -> npt.NDArray[np.bool_]:
+        """Return by context and kind of word whether no text ends after it: an elision that no word may follow."""
+        return self._frame_distances[self._frame.after] >= NEVER_ENDS
 
     def _measure(self, *, has_ends: bool) -> None:
         """Compute how few tokens complete a word and a text, from every node and frame state."""

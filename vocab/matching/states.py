@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.automaton.compiled_list import NEVER, CompiledList, TrieArrays
@@ -33,8 +34,8 @@ _FAR: Final = 1 << 20
 
 
 @dataclass(slots=True)
-class ModePaths:
-    """The nodes on the ways to some words, in one mode.
+class ContextPaths:
+    """The nodes on the ways to some words, in contexts of one mode where words of the same kinds may end.
 
     Attributes:
         children: By node, the tokens that lead on to one of these words, each with the node after it.
@@ -48,10 +49,17 @@ class ModePaths:
 
 
 class WordPaths:
-    """Find words in a trie with its changes by their ranks, but for those of ``dead_kinds``."""
+    """Find words in a trie with its changes by their ranks, in the contexts where a text may go on after them.
 
-    def __init__(self, words: CompiledList, overlay: Overlay | None, dead_kinds: Int32Array) -> None:
-        self._words, self._overlay, self._dead_kinds = words, overlay, dead_kinds
+    ``modes`` has the mode of each context, ``is_dead_end``, bool (contexts, kinds), is as of ``Bound``.
+    """
+
+    def __init__(
+        self, words: CompiledList, overlay: Overlay | None, modes: Iterable[int], is_dead_end: npt.NDArray[np.bool_]
+    ) -> None:
+        self._words, self._overlay = words, overlay
+        kinds = [frozenset(np.flatnonzero(~one).tolist()) for one in is_dead_end]
+        self._contexts = [(int(mode), one) for mode, one in zip(modes, kinds, strict=True)]
         self._roots = frozenset((words if overlay is None else overlay).roots.values())
         num_added = 0 if overlay is None else overlay.num_nodes
         self._parents = np.full(words.num_nodes + num_added, -1, dtype=np.int32)
@@ -61,9 +69,11 @@ class WordPaths:
         if overlay is not None:
             self._link(overlay, words.num_nodes)
 
-    def of(self, ranks: Collection[int]) -> tuple[ModePaths, ...]:
-        """Return the paths to all forms of the words of these ranks, by mode."""
-        return tuple(self._of_mode(ranks, mode) for mode in range(NUM_MODES))
+    def of(self, ranks: Collection[int]) -> tuple[ContextPaths, ...]:
+        """Return the paths to all forms of the words of these ranks, by context."""
+        ends = {mode: list(self._ends(ranks, mode)) for mode in range(NUM_MODES)}
+        made = {context: self._of_ends(ends[context[0]], context[1]) for context in set(self._contexts)}
+        return tuple(made[context] for context in self._contexts)
 
     def _link(self, trie: TrieArrays, first_node: int) -> None:
         """Record the parent of each child in a trie, and the token between them."""
@@ -71,10 +81,12 @@ class WordPaths:
         self._parents[trie.children] = owners + np.int32(first_node)
         self._tokens[trie.children] = trie.tokens
 
-    def _of_mode(self, ranks: Collection[int], mode: int) -> ModePaths:
-        """Return the paths to all forms of the words of these ranks, in one mode."""
-        found = ModePaths()
-        for node, rank in self._ends(ranks, mode):
+    def _of_ends(self, ends: Iterable[tuple[int, int, int]], kinds: Collection[int]) -> ContextPaths:
+        """Return the paths to the words of these kinds among those that end at some nodes."""
+        found = ContextPaths()
+        for node, rank, kind in ends:
+            if kind not in kinds:
+                continue
             path = [node]
             while (parent := int(self._parents[path[-1]])) >= 0:
                 path.append(parent)
@@ -91,8 +103,8 @@ class WordPaths:
                     edges.append(edge)
         return found
 
-    def _ends(self, ranks: Collection[int], mode: int) -> Iterable[tuple[int, int]]:
-        """Yield the nodes where words of these ranks end, in one mode, each with its rank."""
+    def _ends(self, ranks: Collection[int], mode: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the nodes where words of these ranks end, in one mode, each with its rank and kind."""
         wanted = np.asarray(sorted(ranks), dtype=np.int32)
         parts: list[tuple[Int32Array, Uint8Array, int]] = [(self._words.ranks[mode & 1], self._words.kinds, 0)]
         if self._overlay is not None:
@@ -100,8 +112,7 @@ class WordPaths:
         for of_nodes, kinds, first_node in parts:
             places = [np.flatnonzero(of_nodes == rank) for rank in wanted]
             for node in np.concatenate(places) if places else ():
-                if kinds[node] not in self._dead_kinds:
-                    yield int(node) + first_node, int(of_nodes[node])
+                yield int(node) + first_node, int(of_nodes[node]), int(kinds[node])
 
 
 State: TypeAlias = tuple[int, ...]
@@ -181,7 +192,7 @@ class ListStates:
     @cached_property
     def paths(self) -> WordPaths:
         """Return the paths in the trie, to find single words by their ranks."""
-        return WordPaths(self.words, self.overlay, self._bound.dead_kinds())
+        return WordPaths(self.words, self.overlay, self.frame.modes, self._bound.is_dead_end())
 
     @property
     def longest_end(self) -> int:
