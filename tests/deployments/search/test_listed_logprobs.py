@@ -7,12 +7,13 @@ import math
 import random
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from vllm.logprobs import Logprob
 from vllm.outputs import CompletionOutput
 
 from deployments.search.tokens import Constraint, ListedLogprobs
+from tests.choices import Choice
 from tests.random_lists import RandomList, random_lists
 from tests.vocab.automaton.test_random_lists import accepted
 from tests.vocab.toys import STOP, allowed_tokens, toy_states
@@ -118,6 +119,12 @@ def assert_exactly_the_masks_stay(constraint: Constraint, num_tokens: int, seed:
         assert left == {token} | finite & mask
 
 
+FRENCH: Choice = {"case": "auto", "layout": "prose", "numbers": False, "punctuation": "standard", "end": "word"}
+ADDED_ELISION = RandomList("fr", FRENCH, share=0, num_beyond=1, seed=0, entries=("l'", "b|", "l", "A"))
+"""An elision that may be followed within an entry with marks alone is required, and added."""
+
+
+@example(ADDED_ELISION, 5, False)
 @given(random_lists(), st.integers(0, 2**32), st.booleans())
 @settings(suppress_health_check=list(HealthCheck))
 def test_what_stays_is_what_the_engine_could_have_drawn(source: RandomList, seed: int, is_delta: bool) -> None:
