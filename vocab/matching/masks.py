@@ -135,8 +135,8 @@ class Bound:
         for way in range(way_start[frame_state], way_start[frame_state + 1]):
             yield nodes[way], contexts[way]
 
-    def is_dead_end(self) -> npt.NDArray[np.bool_]:
-        """Return by context and kind of word whether no text ends after it: an elision that no word may follow."""
+    def dead_ends(self) -> npt.NDArray[np.bool_]:
+        """Return after which kinds of words no text ends, bool (contexts, kinds): elisions that no word may follow."""
         return self._frame_distances[self._frame.after] >= NEVER_ENDS
 
     def _measure(self, *, has_ends: bool) -> None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.automaton.compiled_list import NEVER, CompiledList, TrieArrays
-from vocab.automaton.frame import NUM_MODES, Frame, build_frame
+from vocab.automaton.frame import Frame, build_frame
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.tokenizer import Speller
@@ -51,14 +51,14 @@ class ContextPaths:
 class WordPaths:
     """Find words in a trie with its changes by their ranks, in the contexts where a text may go on after them.
 
-    ``modes`` has the mode of each context, ``is_dead_end``, bool (contexts, kinds), is as of ``Bound``.
+    ``modes`` has the mode of each context, ``dead_ends`` is as of ``Bound``.
     """
 
     def __init__(
-        self, words: CompiledList, overlay: Overlay | None, modes: Iterable[int], is_dead_end: npt.NDArray[np.bool_]
+        self, words: CompiledList, overlay: Overlay | None, modes: Iterable[int], dead_ends: npt.NDArray[np.bool_]
     ) -> None:
         self._words, self._overlay = words, overlay
-        kinds = [frozenset(np.flatnonzero(~one).tolist()) for one in is_dead_end]
+        kinds = [frozenset(np.flatnonzero(~one).tolist()) for one in dead_ends]
         self._contexts = [(int(mode), one) for mode, one in zip(modes, kinds, strict=True)]
         self._roots = frozenset((words if overlay is None else overlay).roots.values())
         num_added = 0 if overlay is None else overlay.num_nodes
@@ -71,7 +71,7 @@ class WordPaths:
 
     def of(self, ranks: Collection[int]) -> tuple[ContextPaths, ...]:
         """Return the paths to all forms of the words of these ranks, by context."""
-        ends = {mode: list(self._ends(ranks, mode)) for mode in range(NUM_MODES)}
+        ends = {mode: list(self._ends(ranks, mode)) for mode in {mode for mode, _ in self._contexts}}
         made = {context: self._of_ends(ends[context[0]], context[1]) for context in set(self._contexts)}
         return tuple(made[context] for context in self._contexts)
 
@@ -192,7 +192,7 @@ class ListStates:
     @cached_property
     def paths(self) -> WordPaths:
         """Return the paths in the trie, to find single words by their ranks."""
-        return WordPaths(self.words, self.overlay, self.frame.modes, self._bound.is_dead_end())
+        return WordPaths(self.words, self.overlay, self.frame.modes, self._bound.dead_ends())
 
     @property
     def longest_end(self) -> int:
