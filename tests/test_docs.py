@@ -56,6 +56,14 @@ def test_every_block_of_a_page_is_seen(page: str) -> None:
     assert len(fences) == 2 * len([block for block in BLOCKS if block.page == page])
 
 
+def test_each_speed_in_the_readme_names_its_machine_and_its_date() -> None:
+    readme = (ROOT / "README.md").read_text()
+    speeds = [part for part in re.split(r"\n\n|\n(?=- )", readme) if re.search(r"\d (s|ms|µs|tokens/s)\b|\d%", part)]
+    assert len(speeds) >= 3
+    assert [part for part in speeds if not re.search(r"H100|cores?\b", part) or not re.search(r"\d \w+ 20\d\d", part)] == []
+    assert "full speed" not in readme
+
+
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_every_example_is_run_or_says_why_not(block: Block) -> None:
     if "not run" in block.marks:
