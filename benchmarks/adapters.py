@@ -167,7 +167,7 @@ def _measure(
         # The free arm is the same at each N.
         cells += [arm.cell] if arm.cell not in cells else []
     base = cells[0].model
-    with_adapter = {"lora": {"adapted": str(arguments.adapted.resolve())}}
+    with_adapter = {"lora": {"adapted": str(arguments.adapted.resolve())}, "lora_merge": True}
     for name in dict.fromkeys(cell.model for cell in cells):
         settings = {} if name == base else with_adapter
         _ask(arguments.model, settings, [cell for cell in cells if cell.model == name], asked, records)
@@ -362,7 +362,7 @@ BATCH: Final = 32
 def compare_speed(model: Path, adapted: Path, lang: str, num_tokens: int) -> None:
     """Print the speed of a batch by what is loaded, and by which adapters its requests name."""
     lists = ({"lang": lang, "n_words": 1000}, {"lang": lang, "n_words": 500})
-    beside = {"lora_merge": False, "lora": {name: str(adapted.resolve()) for name in ("one", "other")}}
+    beside = {"lora": {name: str(adapted.resolve()) for name in ("one", "other")}}
     merged = {"lora_merge": True, "lora": {"one": str(adapted.resolve())}}
     free: list[list[str]] = []
     for label, settings, names in (

@@ -18,7 +18,6 @@ from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress, max_chats
 from deployments.ray_private import serve_client
 from deployments.replica.deployment import Replica
-from deployments.replica.engine.adapters import with_merge_settled
 from deployments.replica.engine.configuration import engine_config
 from deployments.settings.service import DEMO_TOKEN, Settings, SettingsError
 from deployments.vocabulary.deployment import VocabularyDeployment
@@ -48,7 +47,7 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
 
     Apart from ``build``, which Serve calls with one argument.
     """
-    settings = with_merge_settled(Settings.load(args))
+    settings = Settings.load(args)
     print(f"wordbound settings, all others by default:\n{settings.as_text()}", flush=True)
     for warning in settings.warnings:
         logger.warning("%s", warning)

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from deployments.errors import CallerError
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.engine.adapters import with_merge_settled
 from deployments.settings.service import Settings, SettingsError
 from deployments.settings.sources import PREFIX
 
@@ -76,7 +75,7 @@ class OfflineConfig:
         block = args.pop(BLOCK, None) or {}
         # There is no HTTP front here, so any key will do.
         variables = {**(os.environ if environment is None else environment), f"{PREFIX}SECRET_TOKEN": uuid4().hex}
-        settings = with_merge_settled(Settings.load(args, variables))
+        settings = Settings.load(args, variables)
         try:
             config = cls(settings, OfflineSettings.model_validate(block))
         except ValidationError as error:

@@ -75,10 +75,9 @@ class Settings(BaseSettings):
     """Adapters (LoRA, in peft's format) by the names that clients use: each a folder that every node has at this path,
     or a Hugging Face id. ``docs/adapters.md`` says which requests have them. Costs the memory of their weights, and on
     a CPU two thirds of the speed where they are not merged."""
-    lora_merge: Literal["auto"] | bool = "auto"
-    """Merge the adapter into the model's weights, so that it costs no speed and requests without a list have it too.
-    ``auto`` merges where the engine is on a CPU, there is one adapter, and no ``lora_dir``. Costs a copy of the model
-    in the cache, and the memory of the model while a replica makes it."""
+    lora_merge: bool = False
+    """Merge the one adapter into the model's weights: it costs no speed, and every request has it, in all languages and
+    without a list too. Costs a copy of the model in the cache, and the memory of the model while a replica makes it."""
     lora_dir: Path | None = None
     """A folder that all nodes share, for adapters that keys of operators load at run time
     (``POST /v1/load_lora_adapter``): they are copied there, and are loaded again when the service is. The engine has
@@ -257,7 +256,7 @@ class Settings(BaseSettings):
             raise ValueError("keys: expected keys that differ from each other and from secret_token")
         if self.model_id in self.lora:
             raise ValueError(f"lora: {self.model_id!r} is the model's own name: give the adapter another one")
-        if self.lora_merge is True and len(self.lora) != 1:
+        if self.lora_merge and len(self.lora) != 1:
             raise ValueError(f"lora_merge: expected one adapter in lora to merge, and there are {len(self.lora)}")
         has_rates = any(key.has_rates for key in self.keys.values())
         if has_rates and self.ingress_replicas > 1 and self.rates_url == IN_MEMORY:
@@ -296,8 +295,8 @@ class Settings(BaseSettings):
 
     @property
     def merged_adapter(self) -> str | None:
-        """The adapter that is merged into the model; known when the application has been built."""
-        return next(iter(self.lora)) if self.lora_merge is True and self.lora else None
+        """The adapter that is merged into the model."""
+        return next(iter(self.lora)) if self.lora_merge else None
 
     def is_given(self, key: str) -> bool:
         """Return whether any source gives this setting."""

@@ -34,17 +34,6 @@ _READ_AT_ONCE: Final = 16
 from its folder again."""
 
 
-def with_merge_settled(settings: Settings) -> Settings:
-    """Return the settings with ``lora_merge: auto`` resolved: true for one adapter on a CPU.
-
-    Every process of the service has to see the same.
-    """
-    if settings.lora_merge != "auto":
-        return settings
-    merges = len(settings.lora) == 1 and settings.lora_dir is None and current_platform.is_cpu()
-    return settings.model_copy(update={"lora_merge": merges})
-
-
 @dataclass(frozen=True)
 class EngineAdapters:
     """The adapters of one engine.

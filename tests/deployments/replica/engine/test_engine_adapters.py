@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from deployments.adapter_register import Register
-from deployments.replica.engine.adapters import EngineAdapters, lora_arguments, with_merge_settled
+from deployments.replica.engine.adapters import EngineAdapters, lora_arguments
 from deployments.replica.engine.configuration import engine_config
 from deployments.replica.engine.merging import adaptable_layers, outline
 from deployments.settings.service import Settings, SettingsError
@@ -80,13 +80,9 @@ def test_the_engine_loads_the_merged_model_under_the_models_name() -> None:
     assert "enable_lora" not in given
 
 
-def test_one_adapter_on_a_cpu_is_merged_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
-    one, two = {"a": "/a"}, {"a": "/a", "b": "/b"}
-    assert with_merge_settled(settings(lora=one)).merged_adapter == "a"
-    assert with_merge_settled(settings(lora=one, lora_merge=False)).merged_adapter is None
-    assert with_merge_settled(settings(lora=one, lora_dir=str(tmp_path))).merged_adapter is None
-    assert with_merge_settled(settings(lora=two)).merged_adapter is None
-    assert with_merge_settled(settings()).merged_adapter is None
+def test_an_adapter_is_merged_only_where_the_settings_say_so() -> None:
+    assert settings(lora={"a": "/a"}, lora_merge=True).merged_adapter == "a"
+    assert settings(lora={"a": "/a"}).merged_adapter is None
 
 
 def test_no_replica_starts_on_a_cpu_whose_vllm_mixes_adapters_up(
