@@ -189,6 +189,17 @@ async def test_no_more_tokens_are_written_in_vain_than_a_text_may_have() -> None
     assert 10 < writer.num_written <= 2 * 10
 
 
+@pytest.mark.parametrize("budget", [2, 3, 12, 30, 31, 60])
+async def test_as_many_tokens_are_lost_as_a_text_may_have_where_every_word_is_a_corner(budget: int) -> None:
+    beginnings = {f" {name}": 0.2 - 0.001 * place for place, name in enumerate("abcde")}
+    inside = {beginning: {"y": 0.9} for beginning in beginnings}
+    writer = Writer(table({"": beginnings, **inside, "y": {"z": 0.01}, "z": beginnings}))
+    await written(writer, budget)
+    # Each time the two tokens of the open word, and the one that came with the mask after them.
+    assert 3 * (len(writer.asked) - 1) == budget // 3 * 3
+    assert writer.num_written <= 2 * budget
+
+
 async def test_the_engine_keeps_its_latest_work() -> None:
     writer = Writer(table(DOCTOR))
     random = np.random.default_rng(0)

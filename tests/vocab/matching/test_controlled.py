@@ -9,7 +9,7 @@ import pytest
 
 from tests.vocab.toys import STOP, allowed_tokens, tokens_of, toy_states
 from vocab.matching.controlled import REST_WORDS, ControlledStates
-from vocab.matching.controls import Controls, NewWords, RequiredWord
+from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates
@@ -35,7 +35,8 @@ N = 11
 STATES, TOKENIZER = toy_states(
     WORDS, PIECES, n_words=N, lang="en", options=SENTENCES, changes=ListChanges(("Ana", "kite"), ("cat",))
 )
-ENOUGH = 4 * len(TOKENIZER)
+MOST_TOKENS = 400
+"""Of a text without a budget."""
 
 
 def text_of(tokens: list[int]) -> str:
@@ -48,12 +49,12 @@ def mask(states: ListStates | ControlledStates, state: tuple[int, ...], budget: 
     return tokens_of(row)
 
 
-def drawn(controls: Controls, max_tokens: int, seed: int, *, stop: float = 0.2) -> tuple[str, Matcher]:
+def drawn(controls: Controls, max_tokens: int | None, seed: int, *, stop: float = 0.2) -> tuple[str, Matcher]:
     """A text drawn from the masks, and its matcher; it stops with a chance of ``stop`` where it may."""
     chance = random.Random(seed)
     matcher = Matcher(ControlledStates(STATES, controls), [STOP], max_tokens)
     row, tokens = np.zeros((len(TOKENIZER) + 31) // 32, dtype=np.int32), list[int]()
-    while len(tokens) < max_tokens:
+    while len(tokens) < (MOST_TOKENS if max_tokens is None else max_tokens):
         matcher.fill_bitmask(row)
         allowed = sorted(tokens_of(row))
         assert allowed
@@ -198,6 +199,29 @@ def test_required_words_come_before_the_last_sentence_ends() -> None:
         assert "dog" in words_of(text), text
         lengths = [len(words_of(sentence)) for sentence in sentences_of(text)]
         assert len(lengths) <= 2 and max(lengths) <= 8, text
+
+
+@pytest.mark.parametrize("max_tokens", [None, 400], ids=["without a budget", "with a long one"])
+@pytest.mark.parametrize("num_sentences", [1, 2])
+def test_required_words_come_within_the_sentences_that_a_text_may_have(
+    num_sentences: int, max_tokens: int | None
+) -> None:
+    """No budget asks for them before the last sentence could end."""
+    controls = Controls(
+        must_use=(RequiredWord((RANK["dog"],)), RequiredWord((RANK["tree"],), 2)),
+        max_sentence_words=6,
+        max_sentences=num_sentences,
+        num_tokens=max_tokens or UNLIMITED,
+    )
+    lengths = set()
+    for seed in range(40):
+        text, _ = drawn(controls, max_tokens, seed, stop=0.9)
+        words = words_of(text)
+        assert "dog" in words and words.count("tree") >= 2, text
+        sentences = [len(words_of(sentence)) for sentence in sentences_of(text)]
+        assert len(sentences) <= num_sentences and max(sentences) <= 6, text
+        lengths.add(len(words))
+    assert max(lengths) == 6 * num_sentences
 
 
 def test_a_text_with_too_few_tokens_for_its_required_words_still_ends() -> None:
