@@ -283,16 +283,25 @@ class ControlledStates:
     def _tokens_to_new_sentence(self, frame_state: int) -> frozenset[int]:
         """Return the tokens between words after which every word starts a sentence."""
         if frame_state not in self._to_new_sentence:
-            edges = slice(self.frame.edge_start[frame_state], self.frame.edge_start[frame_state + 1])
-            tokens, targets = self.frame.tokens[edges].tolist(), self.frame.targets[edges].tolist()
-            found = (token for token, target in zip(tokens, targets, strict=True) if self._only_starts(target))
+            # While these are looked for, none is known: states may lead to one another.
+            self._to_new_sentence[frame_state] = frozenset()
+            found = (token for token, target in self._frame_edges(frame_state) if self._only_starts(target))
             self._to_new_sentence[frame_state] = frozenset(found)
         return self._to_new_sentence[frame_state]
 
     def _only_starts(self, frame_state: int) -> bool:
-        """Return whether every word that may begin in a frame state starts a sentence."""
+        """Return whether every word that may begin in a frame state, or after it, starts a sentence."""
         modes = [self.frame.modes[way.context] & SENTENCE for way in self.frame.ways[frame_state]]
-        return bool(modes) and all(modes)
+        if modes:
+            return all(modes)
+        # No word begins inside a mark of several tokens, nor behind the last of many marks: what follows them counts.
+        edges = self._frame_edges(frame_state)
+        return bool(edges) and len(self._tokens_to_new_sentence(frame_state)) == len(edges)
+
+    def _frame_edges(self, frame_state: int) -> list[tuple[int, int]]:
+        """Return the tokens that may come in a frame state, each with the state after it."""
+        edges = slice(self.frame.edge_start[frame_state], self.frame.edge_start[frame_state + 1])
+        return list(zip(self.frame.tokens[edges].tolist(), self.frame.targets[edges].tolist(), strict=True))
 
     def _leads_only_to(self, paths: ContextPaths, node: int) -> bool:
         """Return whether every word through a node is one of these, or goes on after one of them."""

@@ -32,9 +32,12 @@ PIECES = [
 ]
 SENTENCES = ListOptions(punctuation="standard", end="sentence")
 N = 11
-STATES, TOKENIZER = toy_states(
-    WORDS, PIECES, n_words=N, lang="en", options=SENTENCES, changes=ListChanges(("Ana", "kite"), ("cat",))
-)
+CHANGES = ListChanges(("Ana", "kite"), ("cat",))
+STATES, TOKENIZER = toy_states(WORDS, PIECES, n_words=N, lang="en", options=SENTENCES, changes=CHANGES)
+WITHOUT_DASHES = toy_states(
+    WORDS, PIECES, n_words=N, lang="en", options=ListOptions(punctuation="basic", end="sentence"), changes=CHANGES
+)[0]
+"""A sentence that has ended does not go on, as it may behind a dash."""
 MOST_TOKENS = 400
 """Of a text without a budget."""
 
@@ -49,10 +52,12 @@ def mask(states: ListStates | ControlledStates, state: tuple[int, ...], budget: 
     return tokens_of(row)
 
 
-def drawn(controls: Controls, max_tokens: int | None, seed: int, *, stop: float = 0.2) -> tuple[str, Matcher]:
+def drawn(
+    controls: Controls, max_tokens: int | None, seed: int, *, stop: float = 0.2, of: ListStates = STATES
+) -> tuple[str, Matcher]:
     """A text drawn from the masks, and its matcher; it stops with a chance of ``stop`` where it may."""
     chance = random.Random(seed)
-    matcher = Matcher(ControlledStates(STATES, controls), [STOP], max_tokens)
+    matcher = Matcher(ControlledStates(of, controls), [STOP], max_tokens)
     row, tokens = np.zeros((len(TOKENIZER) + 31) // 32, dtype=np.int32), list[int]()
     while len(tokens) < (MOST_TOKENS if max_tokens is None else max_tokens):
         matcher.fill_bitmask(row)
@@ -201,10 +206,11 @@ def test_required_words_come_before_the_last_sentence_ends() -> None:
         assert len(lengths) <= 2 and max(lengths) <= 8, text
 
 
+@pytest.mark.parametrize("states", [STATES, WITHOUT_DASHES], ids=["standard", "basic"])
 @pytest.mark.parametrize("max_tokens", [None, 400], ids=["without a budget", "with a long one"])
 @pytest.mark.parametrize("num_sentences", [1, 2])
 def test_required_words_come_within_the_sentences_that_a_text_may_have(
-    num_sentences: int, max_tokens: int | None
+    num_sentences: int, max_tokens: int | None, states: ListStates
 ) -> None:
     """No budget asks for them before the last sentence could end."""
     controls = Controls(
@@ -214,12 +220,14 @@ def test_required_words_come_within_the_sentences_that_a_text_may_have(
         num_tokens=max_tokens or UNLIMITED,
     )
     lengths = set()
-    for seed in range(40):
-        text, _ = drawn(controls, max_tokens, seed, stop=0.9)
+    for seed in range(25):
+        text, matcher = drawn(controls, max_tokens, seed, stop=0.9, of=states)
         words = words_of(text)
         assert "dog" in words and words.count("tree") >= 2, text
-        sentences = [len(words_of(sentence)) for sentence in sentences_of(text)]
-        assert len(sentences) <= num_sentences and max(sentences) <= 6, text
+        controlled = matcher._list_states
+        assert isinstance(controlled, ControlledStates)
+        assert controlled.progress(matcher.state).num_sentences <= num_sentences, text
+        assert len(words) <= 6 * num_sentences, text
         lengths.add(len(words))
     assert max(lengths) == 6 * num_sentences
 
