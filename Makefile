@@ -42,15 +42,19 @@ test: unit
 test-pages: $(READY)
 	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(PAGE_TESTS)
 
+# A test that hangs fails (pyproject.toml). Where it hangs in compiled code, or hypothesis looks for a simpler example of it,
+# this ends its process with all stacks, and xdist starts another for the tests that are left.
+ENDED := -o faulthandler_timeout=660 -o faulthandler_exit_on_timeout=true
+
 # Two processes, whose libraries start no threads of their own: they would take each other's cores.
 unit: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not e2e and not slow and not stress" -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not e2e and not slow and not stress" -n 2 --dist worksteal $(ENDED)
 
 # The property tests alone, with examples that no run had before, for about a minute. A failure says how to repeat it.
 test-fresh: $(READY)
 	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; \
 	  OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not e2e and not slow and not stress" -n 2 \
-	    --dist worksteal --hypothesis-profile=fresh --hypothesis-seed=$$seed \
+	    --dist worksteal $(ENDED) --hypothesis-profile=fresh --hypothesis-seed=$$seed \
 	  || { echo "The same examples again: make test-fresh SEED=$$seed"; exit 1; }
 
 # Kills, restarts, two nodes, long runs, engines of their own. First those that may run in two processes, whose engines vLLM
@@ -71,7 +75,7 @@ stress: $(READY)
 
 # Without the asserts of the package and of every library; those of the tests stay.
 test-optimized: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -O -m pytest -m "not e2e and not slow and not stress" -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -O -m pytest -m "not e2e and not slow and not stress" -n 2 --dist worksteal $(ENDED)
 
 # Starts a server of its own from the machine's PostgreSQL programs; installs none, and says so where there are none.
 test-postgres: $(READY)

@@ -38,6 +38,18 @@ FRESH_S = 60.0
 """The profile ``fresh`` has other examples in each run, in as many tests as fit into this time."""
 
 
+LONG_TEST_S = 2400.0
+"""A test may take so long that starts a service or an engine, or has very many examples, before it counts as hung."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    has_many_examples = settings.get_current_profile_name() == "stress"
+    for item in items:
+        is_long = has_many_examples or any(map(item.get_closest_marker, ("e2e", "slow", "stress")))
+        if is_long and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LONG_TEST_S))
+
+
 @functools.cache
 def _first_test_at() -> float:
     return time.monotonic()

@@ -32,7 +32,7 @@ LIGHT: Final = (
     ("mcp", "--help"),
 )
 """Commands that need no service, in a folder with a text whose words are listed."""
-TEST_PACKAGES: Final = ("hypothesis", "jsonschema", "pytest", "pytest-asyncio")
+TEST_PACKAGES: Final = ("hypothesis", "jsonschema", "pytest", "pytest-asyncio", "pytest-timeout")
 DEMO_S: Final = 900
 ASK: Final = """
 import asyncio, os, sys
