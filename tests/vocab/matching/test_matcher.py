@@ -115,6 +115,27 @@ def test_a_mask_always_has_a_token_whatever_its_least_tokens_and_budget() -> Non
     assert ended_early
 
 
+def test_a_reference_says_how_few_tokens_a_text_has() -> None:
+    matcher = Matcher.of(GrammarReference("0" * 64, FULL, 2, min_tokens=2), STATES, [STOP])
+    assert matcher.accept_token(token(b"sol"))
+    assert STOP not in allowed_tokens(matcher, len(TOKENIZER))
+    assert matcher.accept_token(token(b" mar"))
+    assert STOP in allowed_tokens(matcher, len(TOKENIZER))
+
+
+def test_a_text_that_goes_on_repeats_no_run_of_what_came_before() -> None:
+    reference = GrammarReference("0" * 64, FULL, 2, no_repeat=2, seen=(token(b"sol"), token(b" mar")))
+    matcher = Matcher.of(reference, STATES, [STOP])
+    assert token(b" mar") in allowed_tokens(matcher, len(TOKENIZER))
+    assert matcher.accept_token(token(b"sol"))
+    assert token(b" mar") not in allowed_tokens(matcher, len(TOKENIZER))
+    matcher.rollback(1)
+    assert token(b" mar") in allowed_tokens(matcher, len(TOKENIZER))
+    for piece in (b"sol", b".", b" mar", b" ", b"sol"):
+        assert matcher.accept_token(token(piece))
+    assert not {token(b"."), token(b" mar")} & allowed_tokens(matcher, len(TOKENIZER))
+
+
 def test_a_text_goes_on_behind_what_another_wrote() -> None:
     states, tokenizer = toy_states(["sol", "mar"], ["sol", " mar", "ma"], has_places=True)
     gaps = build_gap_automaton(FULL, "es")
