@@ -4,7 +4,6 @@
 then the replica; batches have their lines answered by replicas.
 """
 
-import ipaddress
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from ray.serve.llm import build_llm_deployment
 from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress, max_chats
+from deployments.ingress.routing import is_loopback
 from deployments.ray_private import serve_client
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.configuration import engine_config
@@ -114,22 +114,13 @@ def check_demo(host: str | None, settings: Settings) -> None:
     """Raise ``SettingsError`` where a demo would listen beyond loopback; warn of its known key."""
     if host is None:
         logger.warning("demo: the address that the service listens on is not known here; keep it to 127.0.0.1")
-    elif not _is_loopback(host):
+    elif not is_loopback(host):
         raise SettingsError(
             f"http_options.host={host!r}: the demo listens on a loopback address only; set 127.0.0.1, or demo: false "
             "and SECRET_TOKEN to a key of your own"
         )
-    if settings.secret_token.get_secret_value() == DEMO_TOKEN:
+    if settings.has_known_key:
         logger.warning("demo: the key is %r, which everyone knows; for this machine only", DEMO_TOKEN)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _http_host() -> str | None:

@@ -1,7 +1,7 @@
 """The HTTP front: its routes, and what each does with a checked request.
 
-A request passes, from the outside in: origin (where web pages may ask), request id, Host, key, headers, route, limits
-of the key, then a handler here.
+A request passes, from the outside in: origin (where web pages may ask), request id, Host (with the demo's key origin
+too), key, headers, route, limits of the key, then a handler here.
 """
 
 import asyncio
@@ -43,7 +43,15 @@ from deployments.ingress.routes.vocabularies import (
     add_vocabularies,
     add_word_tools,
 )
-from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
+from deployments.ingress.routing import (
+    Gate,
+    MaxConcurrent,
+    Routes,
+    check_host,
+    header_check,
+    known_key_check,
+    route_check,
+)
 from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.adapters import AdapterNames, model_not_found
@@ -143,7 +151,7 @@ def create_app(
         allow_query_token=settings.allow_query_token,
         open_paths=open_paths,
     )
-    app.add_middleware(Gate, check=check_host)
+    app.add_middleware(Gate, check=known_key_check(settings.cors_origins) if settings.has_known_key else check_host)
     app.add_middleware(Envelope, limits=settings.limits)
     if settings.cors_origins:
         _allow_origins(app, settings.cors_origins)

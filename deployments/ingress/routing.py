@@ -4,6 +4,7 @@ Each check takes an ASGI scope and raises an ``ApiError``. Paths are compared as
 that no second spelling reaches a handler.
 """
 
+import ipaddress
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import (
     BadRequestError,
+    ForbiddenError,
     HeadersTooLargeError,
     MethodNotAllowedError,
     NotFoundError,
@@ -78,9 +80,44 @@ class MaxConcurrent:
 
 def check_host(scope: Mapping[str, Any]) -> None:
     """Refuse a request without exactly one valid Host header: URLs are built from it."""
-    hosts = [value for name, value in scope["headers"] if name == b"host"]
-    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
-        raise BadRequestError("The request needs exactly one Host header, with a host name and perhaps a port.")
+    _host_of(scope)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is ``localhost`` or a loopback address: no name whose meaning others choose."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def known_key_check(cors_origins: Collection[str]) -> ScopeCheck:
+    """Return a check for a service whose key everyone knows: refuse other names than loopback's, and foreign pages.
+
+    A browser sends forms and uploads of any page without a preflight, and takes the service for the site of whoever
+    has a name resolve to loopback.
+    """
+
+    def check(scope: Mapping[str, Any]) -> None:
+        found = _host_of(scope)
+        if not is_loopback(found[1].decode().lower().strip("[]")):
+            raise ForbiddenError(
+                "The demo's key is known to everyone, so this service answers at localhost, 127.0.0.1 and [::1] alone. "
+                "For other names set SECRET_TOKEN to a key of your own.",
+                code="host_not_allowed",
+            )
+        host = found[0].decode().lower()
+        origins = {value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"}
+        if "*" not in cors_origins and not origins <= {f"http://{host}", f"https://{host}", *cors_origins}:
+            raise ForbiddenError(
+                "The demo's key is known to everyone, so this service takes nothing from web pages of other origins. "
+                "Name those that may send requests in cors_origins (WORDBOUND_CORS_ORIGINS).",
+                code="origin_not_allowed",
+            )
+
+    return check
 
 
 def header_check(limits: Limits) -> ScopeCheck:
@@ -115,6 +152,15 @@ def raw_path(scope: Mapping[str, Any]) -> bytes:
     """Return the path as it was sent, not decoded, without the query."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     return path.partition(b"?")[0]
+
+
+def _host_of(scope: Mapping[str, Any]) -> re.Match[bytes]:
+    """Return the match of a request's Host, its name first; refuse a request without exactly one that is valid."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    if host is None:
+        raise BadRequestError("The request needs exactly one Host header, with a host name and perhaps a port.")
+    return host
 
 
 def _route(routes: Routes, path: bytes) -> bytes | None:

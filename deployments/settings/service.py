@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     cors_origins: Origins = ()
     """Web pages that may call the service from a browser, by their origin: ``https://app.example.com``,
     ``http://localhost:3000``; ``*`` for any. By default none. Such a page holds a key, which everyone who opens it can
-    read: give it one of its own, with limits (``keys``)."""
+    read: give it one of its own, with limits (``keys``). With the demo's key a request of any other page is refused."""
     page: bool = True
     """Answer ``/`` with the page for authors, without a key; what it asks the service for needs one."""
     public_docs: bool = False
@@ -127,7 +127,8 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     """How much one request may ask for."""
     demo: bool = False
-    """Allows the key ``changeme``, on a loopback address only."""
+    """Allows the key ``changeme``, on a loopback address only. Everyone knows that key, so requests must then come to
+    ``localhost`` or a loopback address, and not from web pages that ``cors_origins`` does not name."""
 
     # Batches
     batch: BatchSettings = BatchSettings()
@@ -250,7 +251,7 @@ class Settings(BaseSettings):
     def _check_together(self) -> Self:
         """Refuse the demo's key, equal keys, and bad combinations of adapters, rates and ingresses."""
         digests = list(self.key_digests.values())
-        if digest_of(DEMO_TOKEN.encode()) in digests and not self.demo:
+        if self.has_known_key and not self.demo:
             raise ValueError(f"secret_token: {DEMO_TOKEN!r} is the demo's key, which everyone knows: set SECRET_TOKEN")
         if len(set(digests)) < len(digests):
             raise ValueError("keys: expected keys that differ from each other and from secret_token")
@@ -311,6 +312,11 @@ class Settings(BaseSettings):
         """The SHA-256 of each key, in hexadecimal, by its name."""
         secret = digest_of(self.secret_token.get_secret_value().encode())
         return {name: key.sha256 or secret for name, key in ({DEFAULT_OWNER: Key()} | self.keys).items()}
+
+    @property
+    def has_known_key(self) -> bool:
+        """Whether the demo's key, which everyone knows, is one of the keys."""
+        return digest_of(DEMO_TOKEN.encode()) in self.key_digests.values()
 
     def key(self, owner: str) -> Key:
         """Return the permissions and limits of the key of that name."""

@@ -137,7 +137,7 @@ def test_many_connections_without_a_request_cost_little(
 
 def test_pipelined_requests_end_the_connection(service: Service) -> None:
     with growth_of("ray::ProxyActor") as growth:
-        sent, _ = send_until_refused(service, b"", b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" * 30_000, 20 * MIB)
+        sent, _ = send_until_refused(service, b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30_000, 20 * MIB)
     assert sent <= IN_KERNELS
     assert growth[0] <= MAX_GROWTH
 
@@ -150,7 +150,7 @@ class SlowReader:
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self._connection.settimeout(120)
         self._connection.connect(("127.0.0.1", urlsplit(service.url).port))
-        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nX-API-Key: {key}\r\nConnection: close\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {key}\r\nConnection: close\r\n"
         head += "Content-Type: application/json\r\n"
         self._connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         self.status = int(self._connection.recv(1024).split(b" ", 2)[1])
