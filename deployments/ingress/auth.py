@@ -18,7 +18,7 @@ from deployments.ingress.request_id import add_headers
 from deployments.ingress.routing import raw_path
 from deployments.protocol.generation.reader import ChatRequest
 from deployments.rates import RateExceededError, Rates, RateState
-from deployments.settings.keys import digest_of
+from deployments.settings.keys import Part, digest_of
 from deployments.settings.service import Settings
 
 _MESSAGE = (
@@ -85,12 +85,6 @@ def _take_query_tokens(scope: Scope) -> list[bytes]:
     return tokens
 
 
-_INTERACTIVE: Final = (
-    *(b"/v1/completions", b"/generate", b"/tokenize", b"/detokenize"),
-    *(b"/v1/logprobs", b"/v1/token_logprobs", b"/v1/tokens"),
-    *(b"/v1/vocabularies/next", b"/v1/vocabularies/swap", b"/v1/vocabularies/rewrite"),
-)
-
 CHARS_PER_TOKEN: Final = 4
 """As OpenAI estimates the tokens of a prompt that it has not read yet."""
 
@@ -98,19 +92,22 @@ _FEWER: Final = ("Ask for fewer with 'max_tokens', or for fewer texts.", "max_to
 
 
 class KeyLimits:
-    """Refuse what a key may not use, and requests beyond its rate; before their bodies are read."""
+    """Refuse what a key may not use, and requests beyond its rate; before their bodies are read.
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, rates: Rates) -> None:
+    ``parts`` are the parts of the service by their routes; other routes are for any key.
+    """
+
+    def __init__(self, app: ASGIApp, *, settings: Settings, parts: Mapping[bytes, Part], rates: Rates) -> None:
         self._app = app
         self._settings = settings
+        self._parts = {route.decode(): part for route, part in parts.items()}
         self._rates = rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Without a key it is one of the open paths.
         if scope["type"] == "http" and (owner := scope["state"].get("owner")) is not None:
             key = self._settings.key(owner)
-            part = _part_of_service(raw_path(scope))
-            if part is not None and key.use not in ("all", part):
+            if key.use not in ("all", self._parts.get(scope["state"]["route"], key.use)):
                 raise ForbiddenError(f"This key is for {key.use} alone. Use another for this path.")
             if key.requests_per_minute is not None:
                 await _take(self._rates, scope, "requests", key.requests_per_minute, 1)
@@ -179,10 +176,3 @@ def _add_rate_headers(scope: Scope, kind: RateKind, state: RateState) -> None:
             f"x-ratelimit-reset-{kind}": f"{state.reset_s}s",
         },
     )
-
-
-def _part_of_service(path: bytes) -> str | None:
-    """Return the part that a path belongs to, "chat" or "batches"; None where any key may use it."""
-    if path.startswith(b"/v1/chat/") or path in _INTERACTIVE:
-        return "chat"
-    return "batches" if path.startswith((b"/v1/files", b"/v1/batch")) else None

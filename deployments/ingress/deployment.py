@@ -65,6 +65,7 @@ from deployments.protocol.generation.reader import (
 from deployments.protocol.openapi.document import DOCS_PATHS, add_docs
 from deployments.protocol.tokenization import read_detokenize, read_tokenize
 from deployments.rates import Rates
+from deployments.settings.keys import Part
 from deployments.settings.service import Settings
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -75,6 +76,9 @@ _PATHS_OF_ENGINE: Final = (
     *TOOL_PATHS,
 )
 """Each request to them waits for a replica."""
+
+_INTERACTIVE: Final = (*_PATHS_OF_ENGINE, b"/v1/tokens", *DOCUMENT_PATHS, DOCUMENT_TEXT_PATH)
+"""For keys that are not for batches alone."""
 
 ROUTES: Final[Routes] = {
     b"/health": ("GET",),
@@ -102,7 +106,7 @@ _CORS_EXPOSED: Final = (
 """What a script may read of an answer's headers, besides those that any page may read."""
 
 Mount: TypeAlias = Callable[[FastAPI], Routes]
-"""Adds routes of another room to the application, and returns their paths."""
+"""Adds the routes of batches to the application, and returns their paths."""
 
 Reader: TypeAlias = ChatRequestReader | GenerateRequestReader
 
@@ -128,8 +132,11 @@ def create_app(
     add_vocabularies(app, settings, backend, backlog)
     add_documents(app, settings, backlog)
     routes = dict(ROUTES)
+    parts: dict[bytes, Part] = dict.fromkeys(_INTERACTIVE, "chat")
     for mount in mounts:
-        routes |= mount(app)
+        mounted = mount(app)
+        routes |= mounted
+        parts |= dict.fromkeys(mounted, "batches")
     open_paths = {*OPEN_PATHS, *(DOCS_PATHS if settings.public_docs else ())}
     if page is not None:
         page.add_to(app)
@@ -142,7 +149,7 @@ def create_app(
     app.add_middleware(MaxConcurrent, paths=(CHECK_PATH,), num_requests=CHECKS_AT_ONCE)
     app.add_middleware(MaxConcurrent, paths=DOCUMENT_PATHS, num_requests=DOCUMENTS_AT_ONCE)
     app.add_middleware(MaxConcurrent, paths=(DOCUMENT_TEXT_PATH,), num_requests=FILES_AT_ONCE)
-    app.add_middleware(KeyLimits, settings=settings, rates=rates)
+    app.add_middleware(KeyLimits, settings=settings, parts=parts, rates=rates)
     app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))
     app.add_middleware(

@@ -5,7 +5,7 @@ The settings hold a digest of a key, never the key. ``None`` stands for no limit
 
 import hashlib
 import re
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -18,6 +18,10 @@ NO_OWNER: Final = ""
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 
 
+Part: TypeAlias = Literal["chat", "batches"]
+"""A part of the service that a key may be for."""
+
+
 class Key(BaseModel):
     """One key and its limits."""
 
@@ -27,9 +31,9 @@ class Key(BaseModel):
     """The key's SHA-256 in hexadecimal: ``printf %s "$KEY" | sha256sum``. Take a random key, such as that of
     ``openssl rand -hex 32``: the digest of one that can be guessed tells it. Left out for ``default`` alone, whose key
     is ``secret_token``."""
-    use: Literal["all", "chat", "batches"] = "all"
-    """``chat`` for interactive requests alone, ``batches`` for files, batches and jobs alone. Models may be listed in
-    any case."""
+    use: Literal["all"] | Part = "all"
+    """``chat`` for interactive requests alone, ``batches`` for files, batches and jobs alone. Models and word lists may
+    be listed, and texts checked, in any case."""
     operator: bool = False
     """Whether the key may load and unload adapters (``lora_dir``)."""
     requests_per_minute: int | None = Field(default=None, ge=1)

@@ -1,6 +1,8 @@
 """What a key may do: its part of the service, its requests and its tokens."""
 
+import itertools
 import json
+import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -9,6 +11,7 @@ import httpx
 import openai
 import pytest
 from openai.types.chat import ChatCompletionUserMessageParam
+from starlette.routing import Route
 
 from deployments.batch.api.routes import add_batch_routes
 from deployments.ingress.deployment import create_app
@@ -135,6 +138,53 @@ async def test_a_key_is_for_its_part_of_the_service(
     assert response.status_code == status
     if status == 403:
         assert response.json()["error"]["code"] == "insufficient_permissions"
+
+
+PARTS: dict[str | None, set[str]] = {
+    "chat": {
+        *("/v1/chat/completions", "/v1/completions", "/generate", "/tokenize", "/detokenize"),
+        *("/v1/logprobs", "/v1/token_logprobs", "/v1/tokens"),
+        *(f"/v1/vocabularies/{tool}" for tool in ("next", "swap", "rewrite", "exercises")),
+        *("/v1/documents", "/v1/documents/worksheet", "/v1/documents/text"),
+    },
+    "batches": {
+        *("/v1/files", "/v1/files/{file_id}", "/v1/files/{file_id}/content"),
+        *("/v1/batches", "/v1/batches/{batch_id}", "/v1/batches/{batch_id}/cancel"),
+        *("/v1/batch/jobs", "/v1/batch/jobs/{job_id}", "/v1/batch/jobs/{job_id}/results"),
+    },
+    # Of any key.
+    None: {
+        *("/health", "/ready", "/v1/models", "/v1/models/{name:path}"),
+        *("/v1/vocabularies", "/v1/vocabularies/{list_id}/words", "/v1/vocabularies/check"),
+        *("/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
+        *("/openapi.json", "/docs", "/docs/{name}"),
+    },
+}
+"""The part of the service that each route belongs to: a new route needs a line here."""
+
+
+async def test_every_route_is_for_its_part_of_the_service_alone() -> None:
+    keys = {name: Key(sha256=digest_of(name.encode()), use=name, operator=True) for name in ("chat", "batches")}
+    settings = Settings(model_id=MODEL, secret_token=KEY, keys=keys, limits=LIMITS)
+    app = create_app(settings, StandIn(), [partial(add_batch_routes, settings=settings, batches=DirectBatches())])
+    routes = {route.path: route.methods for route in app.routes if isinstance(route, Route)}
+    assert routes.keys() == set.union(*PARTS.values())
+    refused: dict[str, dict[str, set[str]]] = {"chat": {}, "batches": {}}
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        for path, methods in routes.items():
+            asked = re.sub(r"{[a-z_]+(:path)?}", "swagger-ui.css" if path.startswith("/docs") else "x", path)
+            for key, method in itertools.product(keys, (methods or set()) - {"HEAD"}):
+                answer = await client.request(method, asked, headers={"X-API-Key": key}, json={})
+                # The route is really there.
+                assert answer.status_code != 405, (method, asked)
+                if answer.status_code == 403:
+                    assert (
+                        answer.json()["error"]["message"] == f"This key is for {key} alone. Use another for this path."
+                    )
+                    refused[key].setdefault(path, set()).add(method)
+    assert refused["chat"] == {path: routes[path] for path in PARTS["batches"]}
+    assert refused["batches"] == {path: routes[path] for path in PARTS["chat"]}
 
 
 async def test_the_openai_package_sees_its_own_errors() -> None:
