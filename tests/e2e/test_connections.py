@@ -135,10 +135,22 @@ def test_many_connections_without_a_request_cost_little(
     assert growth[0] <= MAX_GROWTH
 
 
-def test_pipelined_requests_end_the_connection(service: Service) -> None:
-    with growth_of("ray::ProxyActor") as growth:
-        sent, _ = send_until_refused(service, b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30_000, 20 * MIB)
-    assert sent <= IN_KERNELS
+def test_a_target_that_is_no_path_is_not_found(service: Service) -> None:
+    with connect(service) as connection:
+        connection.sendall(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 404 "), answer
+
+
+def test_pipelined_requests_are_all_answered_in_little_memory(service: Service) -> None:
+    number = 2000
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+    answers = b""
+    with growth_of("ray::ProxyActor") as growth, connect(service) as connection:
+        connection.sendall((request + b"\r\n") * (number - 1) + request + b"Connection: close\r\n\r\n")
+        while chunk := connection.recv(65536):
+            answers += chunk
+    assert answers.count(b"HTTP/1.1 200 ") == answers.count(b'{"status":"ok"}') == number
     assert growth[0] <= MAX_GROWTH
 
 

@@ -17,12 +17,15 @@ MAX_HEADERS: Final[int] = Limits.model_fields["max_headers"].default
 """The defaults, for the proxy knows no settings; the ingress refuses what is beyond those."""
 
 MAX_PIPELINED: Final = 8
-"""Requests that wait for the answer to one before them on their connection. Costs 4 KB each; 14,000 fit into one read
-of the server. Browsers send none."""
+"""Requests that wait, parsed, for the answer to one before them on their connection. Costs 4 KB each; 14,000 fit into
+one read of the server, which keeps the rest as bytes. Browsers send none."""
+
+_EMPTY_LINE: Final = b"\r\n\r\n"
+"""Every request has one."""
 
 
 class HeaderLimitProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol; ends connections with too many header bytes, headers or pipelined requests.
+    """uvicorn's HTTP protocol; ends connections with too many header bytes or headers, and parses few requests ahead.
 
     The request line and trailers count as headers.
     """
@@ -31,24 +34,38 @@ class HeaderLimitProtocol(HttpToolsProtocol):
         super().__init__(*args, **options)
         # Since the last piece of a body, or the end of a request: of headers that the parser has not passed on.
         self._unparsed_bytes = 0
+        self._unread = bytearray()
         self._header_bytes = 0
         self._num_headers = 0
         self._refusal: ApiError | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Parse data; refuse too many header bytes that the parser has not passed on."""
-        self._unparsed_bytes += len(data)
-        super().data_received(data)
-        if self._unparsed_bytes > MAX_BYTES and not self.transport.is_closing():
-            self._refusal = _too_many_bytes()
-            self.send_400_response("")
+        """Parse data as far as its requests may wait; keep the rest and read no more until they have been answered."""
+        self._unread += data
+        self._parse()
+
+    def on_response_complete(self) -> None:
+        """Start the next request, and parse further ones in its place."""
+        super().on_response_complete()
+        self._parse()
+
+    def _parse(self) -> None:
+        while self._unread and len(self.pipeline) < MAX_PIPELINED and not self.transport.is_closing():
+            end = _end_of_few(self._unread)
+            piece = bytes(self._unread[:end])
+            del self._unread[:end]
+            self._unparsed_bytes += len(piece)
+            super().data_received(piece)
+            if self._unparsed_bytes > MAX_BYTES and not self.transport.is_closing():
+                self._refusal = _too_many_bytes()
+                self.send_400_response("")
+        if self._unread:
+            self.flow.pause_reading()
 
     def on_message_begin(self) -> None:
-        """Start the header counts of a new request; refuse it if too many are pipelined."""
+        """Start the header counts of a new request."""
         super().on_message_begin()
         self._header_bytes = self._num_headers = 0
-        if len(self.pipeline) >= MAX_PIPELINED:
-            raise self._refuse(BadRequestError(f"There are more than {MAX_PIPELINED} requests in a row."))
 
     def on_url(self, url: bytes) -> None:
         """Count the URL towards the header bytes."""
@@ -100,6 +117,17 @@ class HeaderLimitProtocol(HttpToolsProtocol):
         """Store an error for ``send_400_response``, and return it to be raised."""
         self._refusal = error
         return error
+
+
+def _end_of_few(data: bytearray) -> int:
+    """Return where data ends that begins with ``MAX_PIPELINED`` requests at most."""
+    end = 0
+    for _ in range(MAX_PIPELINED):
+        found = data.find(_EMPTY_LINE, end)
+        if found < 0:
+            return len(data)
+        end = found + len(_EMPTY_LINE)
+    return end
 
 
 def _too_many_bytes() -> HeadersTooLargeError:

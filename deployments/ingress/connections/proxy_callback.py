@@ -98,7 +98,8 @@ class ProxyGuard:
             watch_event_loop()
         self._idle_connections.watch(send)
         reader = Reader(limit_client(receive), send)
-        if scope["path"] == _ROUTES_OF_SERVE:
+        # Serve has no application for the target of ``OPTIONS *`` at any time.
+        if scope["path"] == _ROUTES_OF_SERVE or not scope["path"].startswith("/"):
             await _send_error(NotFoundError("There is nothing at this path."), send)
         else:
             headers = [(name, value) for name, value in scope["headers"] if not is_trusted_by_serve(name)]

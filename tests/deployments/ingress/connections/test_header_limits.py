@@ -1,6 +1,8 @@
 """How much of headers a real server reads before it ends their connection."""
 
+import gc
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ import anyio
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from deployments.ingress.connections.header_limits import (
     MAX_BYTES,
@@ -26,6 +29,7 @@ GET = KEPT + CLOSE
 CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\n" + CLOSE + b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"
 IN_KERNELS = 16 * 2**20
 SLOW = b"/slow"
+HELD = b"/held"
 
 
 class Server:
@@ -34,6 +38,7 @@ class Server:
     def __init__(self) -> None:
         self.num_requests = 0
         self.port = 0
+        self.may_end = threading.Event()
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.num_requests += 1
@@ -51,6 +56,8 @@ class Server:
         )
         if scope["raw_path"] == SLOW:
             await anyio.sleep(0.5)
+        if scope["raw_path"] == HELD:
+            await anyio.to_thread.run_sync(self.may_end.wait)
         await send({"type": "http.response.body", "body": result})
 
     def exchange(self, *pieces: bytes, max_bytes: int = 64 * 2**20) -> tuple[int, bytes]:
@@ -138,13 +145,36 @@ def test_a_long_body_counts_for_nothing(server: Server) -> None:
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["body"] == 50_004
 
 
-def test_few_requests_in_a_row_are_answered_and_many_end_their_connection(server: Server) -> None:
-    _, answers = server.exchange((KEPT + b"\r\n") * MAX_PIPELINED + GET + b"\r\n")
-    assert answers.count(b"HTTP/1.1 200 ") == MAX_PIPELINED + 1
-    before = server.num_requests
-    sent, _ = server.exchange(b"GET " + SLOW + b" HTTP/1.1\r\nHost: a\r\n\r\n", (KEPT + b"\r\n") * 1000)
-    assert sent <= IN_KERNELS
-    assert server.num_requests <= before + MAX_PIPELINED + 1
+def test_requests_in_a_row_are_all_answered_in_their_order(server: Server) -> None:
+    lengths = [number % 50 for number in range(1000)]
+    posts = [
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % length + b"\r" * length for length in lengths
+    ]
+    _, answers = server.exchange(
+        b"GET " + SLOW + b" HTTP/1.1\r\nHost: a\r\n\r\n" + b"".join(posts) + CHUNKED + b"0\r\n\r\n"
+    )
+    assert [int(found) for found in re.findall(rb'"body": (\d+)', answers)] == [0, *lengths, 4]
+
+
+def test_few_requests_in_a_row_are_held_while_one_before_them_is_answered(server: Server) -> None:
+    piece = (KEPT + b"X: " + b"x" * 1000 + b"\r\n\r\n") * 100
+    received, num_sent = b"", 0
+    server.may_end.clear()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=1) as connection:
+        connection.sendall(b"GET " + HELD + b" HTTP/1.1\r\nHost: a\r\n\r\n")
+        # Until the kernels take no more.
+        with suppress(TimeoutError):
+            while num_sent * len(piece) <= IN_KERNELS:
+                connection.sendall(piece)
+                num_sent += 1
+        assert num_sent * len(piece) <= IN_KERNELS
+        assert sum(isinstance(one, RequestResponseCycle) for one in gc.get_objects()) <= 2 * MAX_PIPELINED + 2
+        server.may_end.set()
+        connection.settimeout(10)
+        while received.count(b"HTTP/1.1 200 ") < 1 + 100 * num_sent:
+            chunk = connection.recv(2**20)
+            assert chunk
+            received += chunk
 
 
 @pytest.mark.parametrize("request_line", [b"GET", b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n: x"])

@@ -74,7 +74,9 @@ def test_an_ingress_does_not_start_without_the_guard(environment: dict[str, str]
 NO_APPLICATION = b"Path '/ready' not found. Ping http://.../-/routes for available routes."
 
 
-async def answer_of(*messages: tuple[int, bytes, bytes] | bytes) -> tuple[int, dict[bytes, bytes], bytes, bool]:
+async def answer_of(
+    *messages: tuple[int, bytes, bytes] | bytes, path: str = "/ready"
+) -> tuple[int, dict[bytes, bytes], bytes, bool]:
     """Status, headers, body and whether it is complete, of what an application sends: a status with its type and the
     first part of a body, then parts; an empty one ends it."""
     sent: list[Any] = []
@@ -94,7 +96,7 @@ async def answer_of(*messages: tuple[int, bytes, bytes] | bytes) -> tuple[int, d
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await ProxyGuard(app)({"type": "http", "path": "/ready", "headers": []}, receive, send)
+    await ProxyGuard(app)({"type": "http", "path": path, "headers": []}, receive, send)
     assert [message["type"] for message in sent].count("http.response.start") == 1
     body = b"".join(message["body"] for message in sent[1:])
     return sent[0]["status"], dict(sent[0]["headers"]), body, not sent[-1].get("more_body", False)
@@ -110,6 +112,12 @@ def assert_to_be_sent_again(answer: tuple[int, dict[bytes, bytes], bytes, bool])
 
 async def test_where_serve_has_no_application_the_same_request_may_work_later() -> None:
     assert_to_be_sent_again(await answer_of((404, b"text/plain; charset=utf-8", NO_APPLICATION), b""))
+
+
+async def test_a_target_that_is_no_path_is_not_found_while_the_service_runs() -> None:
+    # That of ``OPTIONS *``, for which Serve never has an application.
+    answer = await answer_of((404, b"text/plain; charset=utf-8", NO_APPLICATION), b"", path="*")
+    assert (answer[0], json.loads(answer[2])["error"]["message"]) == (404, "There is nothing at this path.")
 
 
 async def test_what_no_ingress_answered_may_work_later() -> None:
