@@ -197,6 +197,7 @@ async def serve_http(server: Server, listener: socket.socket, hosts: Sequence[st
     allowed = [name for host in hosts for name in (host, f"{host}:*")]
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in allowed]
     security = TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=origins)
-    app = server.streamable_http_app(transport_security=security)
+    # Tools keep nothing between calls, so there are no sessions, which a client that has gone would leave behind.
+    app = server.streamable_http_app(transport_security=security, stateless_http=True)
     # Streams that clients keep open do not end by themselves; uvicorn calls their end an error.
     await uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=3)).serve([listener])

@@ -310,12 +310,31 @@ async def test_other_hosts_are_served_by_the_names_that_are_given(service: Stand
         assert status_of(url, host="other.example.com") == 421
 
 
+async def test_over_http_nothing_is_kept_of_a_client_that_has_gone(service: StandInService) -> None:
+    with served(service, "127.0.0.1:0") as url:
+        answers = [handshake(url) for _ in range(20)]
+        # A session would have an id, and last until its client ends it.
+        assert [(one.status_code, one.headers.get("mcp-session-id")) for one in answers] == [(200, None)] * 20
+        # As a client of that version goes on.
+        told = post(url, "tools/call", {"name": "list_words", "arguments": {"lang": "zh", "limit": 1}})
+        [event] = re.findall(r"^data: (.+)$", told.text, re.MULTILINE)
+        assert json.loads(event)["result"]["structuredContent"] == {"的": 1}
+
+
+def handshake(url: str, **headers: str) -> httpx.Response:
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    return post(url, "initialize", about, **headers)
+
+
+def post(url: str, method: str, params: dict[str, Any], **headers: str) -> httpx.Response:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    accepted = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    return httpx.post(url, json=body, headers={**accepted, **headers}, trust_env=False)
+
+
 def status_of(url: str, **headers: str) -> int:
     """Of a handshake."""
-    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
-    accepted = {"Accept": "application/json, text/event-stream"}
-    return httpx.post(url, json=body, headers={**accepted, **headers}, trust_env=False).status_code
+    return handshake(url, **headers).status_code
 
 
 @pytest.mark.parametrize(
