@@ -21,6 +21,7 @@ from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
+from vocab.vllm_plugin import use_plugin
 
 LANG, NUM_WORDS = "en", 1000
 ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -57,6 +58,7 @@ def main() -> None:
     model, num_lines, max_tokens, engine, out = sys.argv[1:]
     lines = lines_of(int(num_lines), int(max_tokens))
     with tempfile.TemporaryDirectory() as folder:
+        use_plugin()
         os.environ[ARTEFACT_DIR_VARIABLE] = folder
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)

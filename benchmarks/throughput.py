@@ -25,6 +25,7 @@ from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 from vocab.text.forms import surface_forms
+from vocab.vllm_plugin import use_plugin
 
 ENGINE_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
 """As the demo sets them; one core is left to the scheduler, which makes the masks."""
@@ -40,6 +41,7 @@ def main() -> None:
     arguments = _arguments()
     word_list = load_word_list(arguments.lang, None, source="wordfreq")
     with tempfile.TemporaryDirectory() as folder:
+        use_plugin()
         os.environ[ARTEFACT_DIR_VARIABLE] = folder
         for name, value in ENGINE_ENVIRONMENT.items():
             os.environ.setdefault(name, value)

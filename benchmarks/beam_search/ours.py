@@ -18,6 +18,7 @@ from deployments.search.tokens import Constraint
 from vocab.decoding.beams import search_beams
 from vocab.decoding.generator import Expansion, Place
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
+from vocab.vllm_plugin import use_plugin
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 
@@ -43,6 +44,7 @@ class EngineBeams:
         keeps_work: bool = True,
         **engine_args: Any,
     ) -> None:
+        use_plugin()
         os.environ[ARTEFACT_DIR_VARIABLE] = str(folder)
         self._constraint, self._keeps_work = constraint, keeps_work
         self._engine_args = {

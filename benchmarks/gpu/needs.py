@@ -34,7 +34,7 @@ def check_constraint() -> None:
         )
     _attributes("vllm.v1.structured_output", "XgrammarBackend")
     backend: Any = _module("vocab.vllm_plugin.backend")
-    backend.register()
+    backend.install()
     if import_module("vllm.v1.structured_output").XgrammarBackend is not backend.WordboundBackend:
         raise Missing("this vLLM's XgrammarBackend is not the one that the plugin extends: see the warning above")
 

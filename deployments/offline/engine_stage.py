@@ -30,6 +30,7 @@ from deployments.replica.engine.engine import is_dead, max_sequences
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
+from vocab.vllm_plugin import use_plugin
 
 
 class OfflineReplica(Replica):
@@ -160,6 +161,7 @@ class AnswerStage(vLLMEngineStageUDF):
         del expected_input_keys
         # Inherited by the engine's own process, where the plugin reads what stands there.
         set_up_process(settings)
+        use_plugin()
         os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
         os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
         self._adapters = EngineAdapters.read(settings)

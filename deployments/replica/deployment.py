@@ -59,7 +59,7 @@ from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
-from vocab.vllm_plugin import patches
+from vocab.vllm_plugin import patches, use_plugin
 from vocab.vllm_plugin.mask_statistics import MaskStatistics
 
 logger = logging.getLogger("ray.serve")
@@ -84,6 +84,7 @@ class Replica(LLMServer):
         patches.limit_sanitized_messages()
         store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes)
         # Read in the engine's own process by the plugin that fills the masks (``vocab.vllm_plugin.backend``).
+        use_plugin()
         os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
         os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
         masks = MaskStatistics.share()

@@ -12,6 +12,7 @@ from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
+from vocab.vllm_plugin import PLUGIN_VARIABLE
 
 ENVIRONMENT: Final = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -44,7 +45,7 @@ def save_short_list(folder: Path, speller: Speller) -> CompiledList:
 
 def run_program(module: str, *arguments: str, log: Path, artefacts: Path | None = None, timeout_s: float = 600) -> None:
     """Runs ``python -m module``; its engine finds the lists of a folder. A failure shows the end of the log."""
-    lists = {ARTEFACT_DIR_VARIABLE: str(artefacts)} if artefacts is not None else {}
+    lists = {ARTEFACT_DIR_VARIABLE: str(artefacts), PLUGIN_VARIABLE: "1"} if artefacts is not None else {}
     with log.open("w") as output:
         done = subprocess.run(
             [sys.executable, "-m", module, *arguments],

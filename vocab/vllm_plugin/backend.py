@@ -2,7 +2,7 @@
 
 A subclass of vLLM's ``XgrammarBackend`` replaces it. Its ``compile_grammar`` answers a reference with a matcher over
 the compiled artefact, and a grammar in Lark with llguidance's; every other grammar goes to xgrammar. vLLM loads the
-plugin in each of its processes through the entry point group ``vllm.general_plugins``.
+plugin in each of its processes through the entry point group ``vllm.general_plugins`` (``vocab.vllm_plugin``).
 """
 
 import os
@@ -64,7 +64,7 @@ _THINKING: Final = (
 )
 
 
-def register() -> None:
+def install() -> None:
     """Replace vLLM's xgrammar backend by ``WordboundBackend``, and install the patches. Harmless to repeat."""
     if install_patches(_BACKEND, lost="This vLLM cannot be held to word lists, so no replica will start"):
         structured_output.XgrammarBackend = WordboundBackend

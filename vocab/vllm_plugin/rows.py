@@ -48,8 +48,9 @@ def rows_of(output: RequestOutput) -> torch.Tensor:
     rows = [tensors.logprobs for tensors in output.prompt_logprobs or () if isinstance(tensors, LogprobsTensors)]
     if not rows:
         raise RowsMissingError(
-            "the engine returned no next-token rows: its vLLM is one on which wordbound's plugin was not installed (see"
-            " the engine's log at its start)"
+            "the engine returned no next-token rows: wordbound's plugin is not installed in it. Call "
+            "vocab.vllm_plugin.use_plugin() before an engine of your own is made. If it was called, this vLLM is one that "
+            "the plugin does not support (see the engine's log at its start)"
         )
     return rows[0] if len(rows) == 1 else torch.cat(rows)
 

@@ -23,6 +23,7 @@ from vllm.v1.executor import Executor
 
 from deployments.replica.engine.configuration import resolve_dtype
 from vocab.adapters import Adapter, module_shapes
+from vocab.vllm_plugin import register, use_plugin
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
 from vocab.vllm_plugin.rows import rows_args, rows_of
 from wordbound.lm.adapters import REMOVED_ADAPTER
@@ -102,6 +103,9 @@ class AsyncVirtualLM(AsyncLM):
         if arguments.get("enable_lora"):
             arguments.setdefault("max_cpu_loras", max(_MAX_ADAPTERS, arguments.get("max_loras", 1)))
         arguments["dtype"] = resolve_dtype(arguments.get("dtype", "auto"))
+        use_plugin()
+        # vLLM loads plugins once in a process, which may have been before.
+        register()
         try:
             config = EngineArgs(**arguments).create_engine_config()
         except TypeError as error:

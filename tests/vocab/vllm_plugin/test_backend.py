@@ -1,7 +1,6 @@
 """The backend as vLLM builds it, around the real tokenizer; the engine itself is part of the end-to-end tests."""
 
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -65,13 +64,11 @@ def token(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
     return int(found)
 
 
-def test_vllm_finds_the_plugin_and_it_takes_the_place_of_the_xgrammar_backend() -> None:
-    (entry,) = entry_points(group="vllm.general_plugins", name="wordbound")
-    assert entry.load() is plugin.register
+def test_the_plugin_takes_the_place_of_the_xgrammar_backend() -> None:
     before = structured_output.XgrammarBackend
     try:
-        plugin.register()
-        plugin.register()
+        plugin.install()
+        plugin.install()
         assert structured_output.XgrammarBackend is WordboundBackend
         assert issubclass(WordboundBackend, XgrammarBackend)
     finally:
@@ -82,7 +79,7 @@ def test_every_patch_fits_the_vllm_that_is_installed(monkeypatch: pytest.MonkeyP
     warnings: list[object] = []
     monkeypatch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
     monkeypatch.setattr(patches.logger, "warning", lambda *said: warnings.append(said))
-    plugin.register()
+    plugin.install()
     assert warnings == []
 
 
@@ -92,7 +89,7 @@ def test_a_backend_with_another_signature_is_left_in_its_place(monkeypatch: pyte
             raise NotImplementedError
 
     monkeypatch.setattr(structured_output, "XgrammarBackend", Changed)
-    plugin.register()
+    plugin.install()
     assert structured_output.XgrammarBackend is Changed
 
 

@@ -186,7 +186,7 @@ def test_log_probabilities_of_prompts_are_left_to_vllm() -> None:
     assert client.prompt_logprobs is not None
     assert client.prompt_logprobs[1] is not None
     assert client.prompt_logprobs[1][0].logprob == -1.0
-    with pytest.raises(RowsMissingError, match="plugin was not installed"):
+    with pytest.raises(RowsMissingError, match="plugin is not installed"):
         rows_of(output(client))
 
 

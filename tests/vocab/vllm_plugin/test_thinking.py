@@ -82,7 +82,7 @@ def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     before = structured_output.XgrammarBackend
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(ARTEFACT_DIR_VARIABLE, str(folder))
-        plugin.register()
+        plugin.install()
         yield World(write_thinking_model(smollm2_path, folder / "model"), folder)
     structured_output.XgrammarBackend = before
 

@@ -1,0 +1,38 @@
+"""Who has the plugin: the engines of those who asked for it, and no others of the same environment."""
+
+from importlib.metadata import entry_points
+
+import pytest
+from vllm.ray.ray_env import get_env_vars_to_copy
+from vllm.v1 import structured_output
+
+from vocab.vllm_plugin import PLUGIN_VARIABLE, register, use_plugin
+from vocab.vllm_plugin.backend import WordboundBackend
+
+COPIED = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PLUGIN_VARIABLE, "")
+    monkeypatch.setenv(COPIED, "")
+    monkeypatch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
+
+
+def test_vllm_finds_the_plugin_which_does_nothing_until_it_is_asked_for() -> None:
+    (entry,) = entry_points(group="vllm.general_plugins", name="wordbound")
+    before = structured_output.XgrammarBackend
+    entry.load()()
+    assert structured_output.XgrammarBackend is before
+    use_plugin()
+    entry.load()()
+    register()
+    assert structured_output.XgrammarBackend is WordboundBackend
+
+
+def test_workers_in_processes_of_ray_are_asked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PLUGIN_VARIABLE not in get_env_vars_to_copy()
+    monkeypatch.setenv(COPIED, "MY_VARIABLE")
+    use_plugin()
+    use_plugin()
+    assert {PLUGIN_VARIABLE, "MY_VARIABLE"} <= get_env_vars_to_copy()
