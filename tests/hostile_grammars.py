@@ -1,5 +1,6 @@
 """Regular expressions and grammars that are wrong, that no text fits, or that could keep an engine busy for long."""
 
+from collections.abc import Iterator
 from typing import Final
 
 
@@ -41,3 +42,42 @@ LARK: Final = (
     "\n".join([*(f"r{i}: r{i + 1} r{i + 1}" for i in range(60)), 'r60: "a"', "start: r0"]),
     "start: <|im_end|>",
 )  # fmt: skip
+
+
+BEGINNING: Final = "One two three four five six seven eight nine ten. " * 3
+"""That a model writes as it stands, for nothing else may come: more than a check of some tokens gets through."""
+
+_EXPLOSIVE_REGEXES: Final = (
+    "(([a-z ]*)*)*", "((([a-z ]*)*)*)*", "([a-z ]+)+", "(([a-z ]+)+)+\\.", "([a-z]* ?)*([a-z]* ?)*([a-z]* ?)*",
+    "(a|[a-z ]|[a-c ][a-z ]*)*", "([a-z ]|[a-z ][a-z ]|[a-z ][a-z ][a-z ])*", "([a-z ]*[aeiou ][a-z ]*)*",
+    "(([a-z ]{0,9}){0,9}){0,9}", "([a-z ]*,?)*([a-z ]*;?)*", "((([a-z ]+)?)*)*z", "([a-z ]*x?[a-z ]*)*", "((.|\\n)*)*",
+    "([a-z ]*)*([a-z ]*)*([a-z ]*)*([a-z ]*)*",
+)  # fmt: skip
+
+_EXPLOSIVE_EBNF: Final = (
+    "e ::= e e | [a-z ]", "e ::= e e e | e e | [a-z ]", 'e ::= "" | e e | [a-z ]',
+    "e ::= e [a-z ] | [a-z ] e | [a-z ]", 'e ::= [a-z ] e [a-z ] | [a-z ] | ""', "e ::= w*\nw ::= [a-z ]*",
+    'e ::= b b b\nb ::= [a-z ] b | ""', 'e ::= [a-z ]* e | ""', "e ::= e* [a-z ]", "e ::= ([a-z ]+ | e e)*",
+    "e ::= e e | [a-z ]{1,9}", "e ::= b e | [a-z ]\nb ::= e b | [a-z ]",
+    "\n".join(["e ::= r0", *(f"r{i} ::= r{i + 1} r{i + 1} | r{i + 1}" for i in range(12)), "r12 ::= [a-z ]*"]),
+    "e ::= (e e | [a-z ])+",
+)  # fmt: skip
+
+_EXPLOSIVE_LARK: Final = (
+    "e: e e | /[a-z ]/", "e: e e e | e e | /[a-z ]/", "e: | e e | /[a-z ]/", "e: e /[a-z ]/ | /[a-z ]/ e | /[a-z ]/",
+    "e: /[a-z ]/ e /[a-z ]/ | /[a-z ]/ |", "e: b e | /[a-z ]/\nb: e b | /[a-z ]/", "e: /[a-z ]/ e e | /[a-z ]/",
+    "e: (A | B | C)+\nA: /[a-z ]{1,9}/\nB: /[a-z ]{1,8}/\nC: /[a-z ]{1,7}/", "e: (/[a-z ]/+)+",
+    "\n".join(["e: r0", *(f"r{i}: r{i + 1} r{i + 1} | r{i + 1}" for i in range(12)), "r12: /[a-z ]/*"]),
+    "e: e e | A | B\nA: /[a-z ]{1,300}/\nB: /([a-z]+ )+/", "e: (/((ab)*c|(ba)*d|[a-d ]{5,9}){20,400}/ | /[a-z ]/)*",
+)  # fmt: skip
+
+
+def explosive(beginning: str) -> Iterator[dict[str, str]]:
+    """Yield 40 whose masks take the longer the longer the text is, as members of ``structured_outputs``.
+
+    Each follows a ``beginning``, which may be empty; it has no marks that the languages would escape but full stops.
+    """
+    yield from ({"regex": beginning.replace(".", "\\.") + regex} for regex in _EXPLOSIVE_REGEXES)
+    yield from ({"grammar": f'root ::= "{beginning}" e\n{rules}'} for rules in _EXPLOSIVE_EBNF)
+    start = f'"{beginning}" e' if beginning else "e"
+    yield from ({"grammar": f"start: {start}\n{rules}"} for rules in _EXPLOSIVE_LARK)

@@ -27,7 +27,7 @@ from deployments.offline.parts import Parts, Result, claim_folder, only_run
 from deployments.offline.pieces import Input, Piece, look_through, read_piece
 from deployments.offline.row_requests import ANSWER, REQUEST, request_of, with_result
 from deployments.offline.source import find_output, find_source
-from deployments.replica.engine.configuration import OFFLINE_STATISTICS
+from deployments.replica.engine.configuration import GRAMMAR_CACHE, OFFLINE_STATISTICS
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
@@ -66,7 +66,7 @@ def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
             engine_kwargs=engine_arguments(settings),
             accelerator_type=settings.accelerator_type,
             placement_group_config=None if bundles is None else {"bundles": bundles},
-            runtime_env={"env_vars": {**OFFLINE_STATISTICS, **settings.replica_env}},
+            runtime_env={"env_vars": {**OFFLINE_STATISTICS, **GRAMMAR_CACHE, **settings.replica_env}},
             batch_size=offline.rows_per_task,
             max_concurrent_batches=offline.tasks_per_engine,
             concurrency=(1, offline.engines),

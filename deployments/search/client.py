@@ -8,7 +8,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -30,9 +30,15 @@ from vocab.decoding.generator import Continuation
 from vocab.decoding.select import TextScore, choose_candidates, search_sentences
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference, is_ours
+from vocab.vllm_plugin.client_grammars import ENDED
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 Generator = TypeVar("Generator", bound=EngineGenerator)
+
+STRUCTURE: Final = "a client's structure"
+"""The parameter that an error names, whichever field of the body the structure came from."""
+
+GRAMMAR_ENDED: Final = "it takes the engine too much processor time; make it smaller or less ambiguous"
 
 
 class SearchClient:
@@ -73,9 +79,8 @@ class SearchClient:
         """
         extra_args = dict(sampling_params.extra_args or {})
         search: SearchRequest | None = extra_args.pop(SEARCH_ARGUMENT, None)
-        return self._with_fit_check(
-            self._generate(prompt, sampling_params, request_id, search, extra_args, options), sampling_params
-        )
+        answer = self._generate(prompt, sampling_params, request_id, search, extra_args, options)
+        return _with_grammar_check(self._with_fit_check(answer, sampling_params), sampling_params)
 
     def _generate(
         self,
@@ -296,6 +301,21 @@ class SearchClient:
                         completion.logprobs = completion.cumulative_logprob = None
                 self._costs[search] = AnswerCost(score, num_tokens)
                 yield output
+
+
+def _with_grammar_check(
+    answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
+) -> AsyncGenerator[RequestOutput, None]:
+    """Return an answer, to be refused where the engine ends a client's grammar: its text is not what was asked for."""
+    return answer if params.structured_outputs is None else _check_grammar(answer)
+
+
+async def _check_grammar(answer: AsyncGenerator[RequestOutput, None]) -> AsyncGenerator[RequestOutput, None]:
+    async with aclosing(answer):
+        async for output in answer:
+            if any(completion.stop_reason == ENDED for completion in output.outputs):
+                raise VLLMValidationError(GRAMMAR_ENDED, parameter=STRUCTURE)
+            yield output
 
 
 async def _with_details_recorded(

@@ -163,6 +163,10 @@ class Limits(BaseModel):
     max_new_tokens: int = Field(default=1024, ge=1)
     """Costs a step of the engine each. Also the default of a request that names no number."""
 
+    max_grammar_tokens: int = Field(default=1024, ge=1)
+    """The same beside ``structured_outputs.regex`` and ``grammar``, whose masks may take the longer the longer the text
+    is. Costs a mask each: 0.1 ms, of those that explode 5 to 50 ms until they are ended."""
+
     allowed_new_tokens: tuple[Annotated[int, Field(ge=1)], ...] = ()
     """The only numbers that a request may name for that, instead of any up to it; the largest is the default. Set by
     services whose prices have steps."""

@@ -62,11 +62,12 @@ xgrammar's."""
 class CheckStructure:
     """Check whether the engine can follow a JSON schema, a regular expression or a grammar; an error says why not.
 
-    Done by a process of its own, ``vocab.compiler.structure_worker``.
+    Done by a process of its own, ``vocab.compiler.structure_worker``, for answers of up to ``num_tokens``.
     """
 
     text: str
     language: StructureLanguage = "json_schema"
+    num_tokens: int = 64
 
 
 Job: TypeAlias = CompileList | ChangeList | MeasureTexts
@@ -141,7 +142,7 @@ def read_job(line: bytes) -> Job:
 def read_structure(line: bytes) -> CheckStructure:
     """Parse a ``CheckStructure`` job from a JSON line."""
     values = json.loads(line)
-    return CheckStructure(values["text"], values["language"])
+    return CheckStructure(values["text"], values["language"], values["num_tokens"])
 
 
 def write_reply(reply: Reply) -> bytes:

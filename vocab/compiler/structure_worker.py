@@ -12,17 +12,21 @@ import re
 import resource
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Final
+from time import thread_time
+from typing import Any, Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.child_process import die_with_parent, give_way, own_output, resident_bytes, send
 from vocab.compiler.jobs import CheckStructure, Reply, read_structure, write_reply
 from vocab.errors import StructureError
+from vocab.matching.client_limits import LARK_LIMITS, MAX_CHECKED_S, NUM_CHECKED
 from vocab.matching.structure.graph import Graph
 from vocab.matching.structure.needs import ENDLESS, measure
 from vocab.matching.structure.schema import PreparedSchema
@@ -35,8 +39,11 @@ grammars of others wait for it there."""
 MAX_BYTES: Final = 2**30
 """Of one job, beside what the process had."""
 
-NUM_STEPS: Final = 64
-"""Tokens that are followed through a compiled grammar: their masks count, for the engine waits for each."""
+NUM_MASKED: Final = 64
+"""Of the tokens that are followed through a compiled grammar, so many have a mask each, for the engine waits for each.
+Later ones repeat, as far as they may, and have one in ``_MASK_EVERY``."""
+
+_MASK_EVERY: Final = 16
 
 _MAX_REASON_CHARS: Final = 100
 
@@ -45,6 +52,10 @@ _STRING_TOKENS: Final = 3
 
 _NO_TEXT: Final = "no finite text fits it"
 _TOO_SLOW: Final = f"it takes more than {MAX_CPU_S} s of processor time to compile and to follow; make it smaller"
+_SLOW_MASKS: Final = (
+    f"it takes the engine more than {MAX_CHECKED_S * 1000:g} ms of processor time for each token; make it smaller or "
+    "less ambiguous, or ask for fewer tokens"
+)
 _TOO_LARGE: Final = "it takes too much memory to compile, or is nested too deeply; make it smaller"
 
 
@@ -58,14 +69,15 @@ def main() -> None:
 
         info = xgrammar.TokenizerInfo.deserialize_json(sys.stdin.readline())
         lark_tokenizer = LarkTokenizer(info)
+        spelled = SpelledTokens(info)
         gc.freeze()
         send(output, json.dumps({"ready": "structures"}).encode() + b"\n")
         for line in sys.stdin.buffer:
             send(output, b'{"started":true}\n')
             job = read_structure(line)
-            check = partial(fault_of, job, info)
+            check = partial(fault_of, job, info, spelled)
             if job.language == "lark":
-                check = partial(lark_fault_of, job.text, lark_tokenizer.get())
+                check = partial(lark_fault_of, job, lark_tokenizer.get(), spelled)
             elif job.language == "listed":
                 check = partial(listed_fault_of, job.text, lark_tokenizer.listed)
             fault = in_fork(check)
@@ -73,7 +85,42 @@ def main() -> None:
             send(output, write_reply(Reply(error=error, resident_bytes=resident_bytes())))
 
 
-def fault_of(job: CheckStructure, info: Any) -> str:
+class Followed(Protocol):
+    """A compiled grammar at a place in a text."""
+
+    def mask(self) -> npt.NDArray[np.uint8]:
+        """Return what may come next, a bit for each token; raise ``StructureError`` where it cannot be computed."""
+
+    def accept(self, token: int) -> bool:
+        """Advance by a token, or stay and return False."""
+
+    def is_at_end(self) -> bool: ...
+
+    def reset(self) -> None: ...
+
+
+class SpelledTokens:
+    """The tokens that have a text, by its length in bytes."""
+
+    def __init__(self, info: Any) -> None:
+        special = {*info.special_token_ids, *info.stop_token_ids}
+        lengths = np.array([0 if i in special else len(token) for i, token in enumerate(info.decoded_vocab)])
+        by_length = np.argsort(lengths, kind="stable")
+        self._from_shortest = by_length[np.count_nonzero(lengths == 0) :]
+
+    def choose(self, mask: npt.NDArray[np.uint8], *, longest: bool) -> int | None:
+        """Return the shortest or longest token of a mask, any where it has none with a text, None where it has none."""
+        bits = np.unpackbits(mask, bitorder="little")
+        order = self._from_shortest[::-1] if longest else self._from_shortest
+        # Nearly always among the first.
+        for part in (order[:1024], order):
+            allowed = bits[part]
+            if (index := int(allowed.argmax())) < allowed.size and allowed[index]:
+                return int(part[index])
+        return int(bits.argmax()) if bits.any() else None
+
+
+def fault_of(job: CheckStructure, info: Any, spelled: SpelledTokens) -> str:
     """Return why xgrammar cannot compile and follow a schema, expression or EBNF; empty where it can."""
     import xgrammar
 
@@ -87,16 +134,97 @@ def fault_of(job: CheckStructure, info: Any) -> str:
         matcher = xgrammar.GrammarMatcher(compile_text(job.text))
     except RuntimeError as error:
         return _TOO_LARGE if "bad_alloc" in str(error) else _reason(str(error))
-    bitmask = xgrammar.allocate_token_bitmask(1, info.vocab_size)
-    for _ in range(NUM_STEPS):
-        matcher.fill_next_token_bitmask(bitmask)
-        allowed = np.flatnonzero(np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little"))
-        if not allowed.size:
-            return _NO_TEXT
-        # Any will do; one in the middle is seldom the end of the text.
-        if not matcher.accept_token(int(allowed[allowed.size // 2])) or matcher.is_terminated():
-            break
+    return _fault_on_ways(_FollowedByXgrammar(matcher, info.vocab_size), spelled, job.num_tokens)
+
+
+def lark_fault_of(job: CheckStructure, tokenizer: Any, spelled: SpelledTokens) -> str:
+    """Return why llguidance cannot compile and follow a grammar in Lark; empty where it can."""
+    import llguidance
+
+    limits = llguidance.LLParserLimits(**LARK_LIMITS)
+    grammar = llguidance.LLMatcher.grammar_from_lark(job.text)
+    matcher = llguidance.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
+    return _fault_on_ways(_FollowedByLlguidance(matcher), spelled, job.num_tokens)
+
+
+def _fault_on_ways(followed: Followed, spelled: SpelledTokens, num_tokens: int) -> str:
+    """Return why a text of the shortest or the longest tokens cannot be followed; empty where both can."""
+    for longest in (False, True):
+        try:
+            if fault := _fault_on_way(followed, spelled, num_tokens, longest=longest):
+                return fault
+        except StructureError as error:
+            return str(error)
+        followed.reset()
     return ""
+
+
+def _fault_on_way(followed: Followed, spelled: SpelledTokens, num_tokens: int, *, longest: bool) -> str:
+    token, costs_s = None, deque[float]([0.0] * NUM_CHECKED, NUM_CHECKED)
+    for number in range(num_tokens):
+        if number >= NUM_MASKED and number % _MASK_EVERY and token is not None and followed.accept(token):
+            continue
+        started_s = thread_time()
+        mask = followed.mask()
+        masked_s = thread_time()
+        if (token := spelled.choose(mask, longest=longest)) is None:
+            return _NO_TEXT
+        chosen_s = thread_time()
+        if not followed.accept(token) or followed.is_at_end():
+            break
+        costs_s.append(masked_s - started_s + thread_time() - chosen_s)
+        if sum(costs_s) > MAX_CHECKED_S * NUM_CHECKED:
+            return _SLOW_MASKS
+    return ""
+
+
+class _FollowedByXgrammar:
+    def __init__(self, matcher: Any, vocab_size: int) -> None:
+        import xgrammar
+
+        self._matcher = matcher
+        self._bitmask = xgrammar.allocate_token_bitmask(1, vocab_size)
+
+    def mask(self) -> npt.NDArray[np.uint8]:
+        self._matcher.fill_next_token_bitmask(self._bitmask)
+        return self._bitmask.numpy()[0].view(np.uint8)  # type: ignore[no-any-return]  # torch's has no type here
+
+    def accept(self, token: int) -> bool:
+        return bool(self._matcher.accept_token(token))
+
+    def is_at_end(self) -> bool:
+        return bool(self._matcher.is_terminated())
+
+    def reset(self) -> None:
+        self._matcher.reset()
+
+
+class _FollowedByLlguidance:
+    def __init__(self, matcher: Any) -> None:
+        self._matcher = matcher
+
+    def mask(self) -> npt.NDArray[np.uint8]:
+        mask = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        self._check()
+        return mask
+
+    def accept(self, token: int) -> bool:
+        # One that is refused would be the end of this matcher.
+        if not self._matcher.validate_tokens([token]):
+            return False
+        self._matcher.consume_token(token)
+        self._check()
+        return True
+
+    def is_at_end(self) -> bool:
+        return bool(self._matcher.is_stopped())
+
+    def reset(self) -> None:
+        self._matcher.reset()
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise StructureError(_lark_reason(self._matcher.get_error()))
 
 
 class LarkTokenizer:
@@ -144,25 +272,6 @@ class LarkTokenizer:
 
             self._made = llguidance.LLTokenizer(llguidance.TokenizerWrapper(self))
         return self._made
-
-
-def lark_fault_of(text: str, tokenizer: Any) -> str:
-    """Return why llguidance cannot compile and follow a grammar in Lark; empty where it can."""
-    import llguidance
-
-    matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(text), log_level=0)
-    for _ in range(NUM_STEPS):
-        bitmask = np.frombuffer(matcher.compute_bitmask(), np.uint8)
-        if matcher.is_error():
-            return _lark_reason(matcher.get_error())
-        if matcher.is_stopped():
-            break
-        allowed = np.flatnonzero(np.unpackbits(bitmask, bitorder="little"))
-        if not allowed.size:
-            return _NO_TEXT
-        if not matcher.consume_token(int(allowed[allowed.size // 2])):
-            return _lark_reason(matcher.get_error())
-    return ""
 
 
 def listed_fault_of(text: str, tokens: StructureTokens) -> str:

@@ -1,8 +1,9 @@
 """The vLLM plugin: teach its xgrammar backend our grammar references, and Lark.
 
 A subclass of vLLM's ``XgrammarBackend`` replaces it. Its ``compile_grammar`` answers a reference with a matcher over
-the compiled artefact, and a grammar in Lark with llguidance's; every other grammar goes to xgrammar. vLLM loads the
-plugin in each of its processes through the entry point group ``vllm.general_plugins`` (``vocab.vllm_plugin``).
+the compiled artefact, and a grammar in Lark with llguidance's; every other grammar goes to xgrammar. What those of
+clients may cost is limited (``vocab.vllm_plugin.client_grammars``). vLLM loads the plugin in each of its processes
+through the entry point group ``vllm.general_plugins`` (``vocab.vllm_plugin``).
 """
 
 import os
@@ -26,10 +27,12 @@ from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.warm_up import warm_up
 from vocab.errors import ArtefactError
+from vocab.matching.client_limits import LARK_LIMITS
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
 from vocab.matching.matcher import Matcher
-from vocab.matching.reference import GrammarReference, parse_lark
+from vocab.matching.reference import GrammarReference, is_ours, parse_lark
 from vocab.vllm_plugin import cpu_patches, log_mass_hook, rows
+from vocab.vllm_plugin.client_grammars import ENDED, ClientGrammar, StepCost
 from vocab.vllm_plugin.mask_statistics import MaskStatistics
 from vocab.vllm_plugin.patches import Patch, install_patches
 
@@ -47,11 +50,23 @@ _BACKEND: Final = (
 
 
 def _should_advance(original: Callable[..., bool], manager: Any, request: Any, new_token_ids: Any = None) -> bool:
-    """Charge the tokens of a model's thinking to its matcher's budget, as soon as its text may begin."""
+    """Prepare a request's grammar for the tokens that it is about to accept.
+
+    Charge the tokens of a model's thinking to its matcher's budget, as soon as its text may begin; refuse those of a
+    client's grammar that takes too long. The first call after the masks of a step ends that step.
+    """
     is_text = original(manager, request, new_token_ids)
     structured = request.structured_output_request
-    if is_text and structured.reasoning_end_token_index is not None and isinstance(structured.grammar, WordGrammar):
-        structured.grammar.begin_after(structured.reasoning_end_token_index + 1 - request.num_prompt_tokens)
+    if not is_text:
+        return is_text
+    grammar = structured.grammar
+    if structured.reasoning_end_token_index is not None and isinstance(grammar, WordGrammar):
+        grammar.begin_after(structured.reasoning_end_token_index + 1 - request.num_prompt_tokens)
+    # Without new tokens it is asked for drafts, which are not refused but dropped.
+    if new_token_ids and isinstance(manager.backend, WordboundBackend):
+        manager.backend.end_step()
+        if isinstance(grammar, ClientGrammar) and grammar.refuse():
+            request.stop_reason = ENDED
     return is_text
 
 
@@ -87,6 +102,7 @@ class WordboundBackend(XgrammarBackend):
         self._textless = facts.textless
         self._bitmask_arrays = _BitmaskArrays()
         self._statistics = MaskStatistics.shared()
+        self._step = StepCost()
         # Not in a client's time: vLLM makes the backend for the replica's own start-up check.
         warm_up()
 
@@ -104,12 +120,17 @@ class WordboundBackend(XgrammarBackend):
             ArtefactError: The artefact is missing, damaged or made for another tokenizer.
             TokenBudgetError: No text of the list fits into the request's budget.
         """
-        reference = GrammarReference.parse(grammar_spec) if request_type == StructuredOutputOptions.GRAMMAR else None
+        is_grammar = request_type == StructuredOutputOptions.GRAMMAR
+        reference = GrammarReference.parse(grammar_spec) if is_grammar else None
         if reference is None:
-            lark = parse_lark(grammar_spec) if request_type == StructuredOutputOptions.GRAMMAR else None
+            lark = parse_lark(grammar_spec) if is_grammar else None
+            stops = stop_token_ids or {self.tokenizer.eos_token_id}
             if lark is not None:
-                return self._compile_lark(lark)
-            return super().compile_grammar(request_type, grammar_spec, stop_token_ids)
+                return self._compile_lark(lark, stops)
+            grammar = super().compile_grammar(request_type, grammar_spec, stop_token_ids)
+            # With the mask engine xgrammar, lists come as grammars.
+            is_list = is_grammar and is_ours(grammar_spec)
+            return grammar if is_list else ClientGrammar(grammar, stops, self._step)
         if self._lists is None:
             raise ArtefactError(
                 f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
@@ -118,18 +139,27 @@ class WordboundBackend(XgrammarBackend):
         matcher = Matcher.of(reference, self._lists.for_text(reference), stops)
         return WordGrammar(matcher, self._bitmask_arrays, self._statistics)
 
-    def _compile_lark(self, grammar: str) -> StructuredOutputGrammar:
+    def end_step(self) -> None:
+        """End a step of the engine, for what clients' grammars may cost in one; harmless to repeat."""
+        self._step.end()
+
+    def _compile_lark(self, grammar: str, stop_tokens: set[int]) -> StructuredOutputGrammar:
         """Compile a grammar in llguidance's Lark.
 
         Raises:
             ValueError: It cannot be compiled.
         """
         matcher = llguidance.LLMatcher(
-            self._llguidance_tokenizer, llguidance.LLMatcher.grammar_from_lark(grammar), log_level=0
+            self._llguidance_tokenizer,
+            llguidance.LLMatcher.grammar_from_lark(grammar),
+            log_level=0,
+            limits=llguidance.LLParserLimits(**LARK_LIMITS),
         )
         if matcher.is_error():
             raise ValueError(matcher.get_error())
-        return GuidanceGrammar(matcher, self._llguidance_tokenizer, self.vocab_size)
+        # Its report of an error would put the client's grammar and text into the log.
+        made = GuidanceGrammar(matcher, self._llguidance_tokenizer, self.vocab_size, printed_error=True)
+        return ClientGrammar(made, stop_tokens, self._step, matcher.is_error)
 
     @cached_property
     def _llguidance_tokenizer(self) -> llguidance.LLTokenizer:

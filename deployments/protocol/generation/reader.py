@@ -113,6 +113,7 @@ class ChatRequestReader:
         fields = request.model_dump(exclude_none=True, exclude={"vocab"})
         body = {name: value for name, value in fields.items() if name in self._passed_on}
         body["max_tokens"] = self._max_tokens(fields)
+        _check_grammar_tokens(fields, body["max_tokens"], self._limits)
         if body.get("min_tokens", 0) > body["max_tokens"]:
             raise BadRequestError("'min_tokens' must not be larger than 'max_tokens'.", "min_tokens")
         if request.stream_options is not None and not request.stream:
@@ -201,6 +202,17 @@ class CompletionRequestReader(ChatRequestReader):
                 "several requests.",
                 "prompt",
             )
+
+
+def _check_grammar_tokens(fields: dict[str, Any], max_tokens: int, limits: Limits) -> None:
+    """Refuse more tokens than an answer in a client's regular expression or grammar may have."""
+    named = [name for name in ("regex", "grammar") if name in (fields.get("structured_outputs") or {})]
+    if named and max_tokens > limits.max_grammar_tokens:
+        raise BadRequestError(
+            f"'max_tokens' must be at most {limits.max_grammar_tokens} with 'structured_outputs.{named[0]}' "
+            "(limits.max_grammar_tokens).",
+            "max_tokens",
+        )
 
 
 def _check_echo(request: ChatRequest) -> None:

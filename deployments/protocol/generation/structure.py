@@ -9,7 +9,7 @@ References of a schema are checked here too, where the place of a fault is known
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
@@ -157,6 +157,16 @@ Tools = Annotated[list[Tool], AtMost("max_tools"), AfterValidator(_check_tools)]
 ToolChoice = Annotated[
     Annotated[Literal["none", "auto", "required"], Tag("a scalar")] | Annotated[NamedTool, Tag("an object")], by_kind
 ]
+
+
+def structure_field(body: Mapping[str, Any]) -> str | None:
+    """Return the field of a body without a vocabulary that gives its answer a structure; None where none may."""
+    wanted = body.get("structured_outputs") or {}
+    if kinds := [kind for kind in _KINDS if kind in wanted]:
+        return f"structured_outputs.{kinds[0]}"
+    if (body.get("response_format") or {}).get("type", "text") != "text":
+        return "response_format"
+    return "tools" if body.get("tools") else None
 
 
 DEFINITIONS: Final = ("$defs", "definitions")

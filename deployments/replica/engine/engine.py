@@ -17,8 +17,9 @@ from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
 from deployments.contract import Answer, ChatBody
 from deployments.errors import EngineError
+from deployments.protocol.generation.structure import structure_field
 from deployments.ray_private import engine_client, serving_chat, serving_completion
-from deployments.search.client import SearchClient
+from deployments.search.client import STRUCTURE, SearchClient
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.token_details import DetailRecorder
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -35,10 +36,13 @@ _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_
 class _ServiceRequest:
     """Mixin for vLLM's requests: the service's limit on the prompt, its search, and what records its tokens.
 
-    vLLM checks the limit when it tokenizes; ``deployments.search.client`` finds the others in the parameters.
+    vLLM checks the limit when it tokenizes; ``deployments.search.client`` finds the others in the parameters. With the
+    names that its errors give the prompt and the structure.
     """
 
     _max_input_tokens: int
+    _prompt_param: str
+    _structure_param: str | None
     _search: SearchRequest | None
     _details: DetailRecorder | None
 
@@ -57,12 +61,16 @@ class _ServiceRequest:
 
 
 class _ChatRequest(_ServiceRequest, ChatCompletionRequest):
+    _prompt_param: str = PrivateAttr(default="messages")
+    _structure_param: str | None = PrivateAttr(default=None)
     _max_input_tokens: int = PrivateAttr(default=2**31)
     _search: SearchRequest | None = PrivateAttr(default=None)
     _details: DetailRecorder | None = PrivateAttr(default=None)
 
 
 class _CompletionRequest(_ServiceRequest, CompletionRequest):
+    _prompt_param: str = PrivateAttr(default="prompt")
+    _structure_param: str | None = PrivateAttr(default=None)
     _max_input_tokens: int = PrivateAttr(default=2**31)
     _search: SearchRequest | None = PrivateAttr(default=None)
     _details: DetailRecorder | None = PrivateAttr(default=None)
@@ -210,6 +218,7 @@ def _build_request(
             raise
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
     request._max_input_tokens = max_input_tokens
+    request._structure_param = structure_field(body)
     request._search = search
     request._details = details
     return request
@@ -224,16 +233,15 @@ async def answer(server: LLMServer, request: Request) -> AsyncIterator[Answer | 
         EngineError: The engine does not take the request, or failed on it.
     """
     is_chat = isinstance(request, ChatCompletionRequest)
-    prompt_param = "messages" if is_chat else "prompt"
     async for batch in await (server.chat(request) if is_chat else server.completions(request)):
         for item in batch if isinstance(batch, list) else [batch]:
             if isinstance(item, str):
                 if item.startswith(_ERROR_EVENT):
                     error = json.loads(item.removeprefix("data:"))["error"]
-                    raise refusal(error, request._max_input_tokens, prompt_param)
+                    raise _refusal_of(request, error)
                 part, is_last = item, item.startswith(_LAST_EVENT)
             elif hasattr(item, "error"):
-                raise refusal(item.error.model_dump(), request._max_input_tokens, prompt_param)
+                raise _refusal_of(request, item.error.model_dump())
             else:
                 part, is_last = item.model_dump(mode="json", exclude_none=False), True
             if is_last and request._search is not None:
@@ -241,6 +249,14 @@ async def answer(server: LLMServer, request: Request) -> AsyncIterator[Answer | 
                 if (cost := searches.cost_of(request._search)) is not None:
                     yield cost
             yield part
+
+
+def _refusal_of(request: Request, error: Mapping[str, Any]) -> EngineError:
+    """Map an error of a request to the ``EngineError`` that the client gets."""
+    if error.get("param") == STRUCTURE and request._structure_param is not None:
+        said = f"The engine cannot follow '{request._structure_param}': {_without_suffix(error['message'])}."
+        return EngineError(400, said, param=request._structure_param)
+    return refusal(error, request._max_input_tokens, request._prompt_param)
 
 
 async def has_room(server: LLMServer, request: ChatCompletionRequest) -> bool:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any, Final
 
 import xgrammar
@@ -45,6 +46,10 @@ _LIMITS: Final = CompileLimits(deadline_s=60.0, idle_s=600.0)
 """The start of the process counts, 4 s. The libraries take 300 MB of its memory; its forks have limits of their own."""
 
 _RETRY_AFTER_S: Final = 2
+
+_FEWEST_FOLLOWED: Final = 64
+_MOST_FOLLOWED: Final = 1024
+"""Tokens of an answer through which a structure is followed. Beyond them the engine alone watches its masks."""
 
 logger = logging.getLogger("ray.serve")
 
@@ -136,20 +141,26 @@ def structures(
         if (listed := listed_schema(body)) is not None:
             yield listed[0], CheckStructure(listed[1].to_text(), "listed")
         return
+    check = partial(CheckStructure, num_tokens=_num_followed(body.get("max_tokens", 0)))
     wanted = body.get("structured_outputs") or {}
     if (schema := wanted.get("json")) is not None:
-        yield "structured_outputs.json", CheckStructure(json.dumps(schema))
+        yield "structured_outputs.json", check(json.dumps(schema))
     if (choices := wanted.get("choice")) is not None:
-        yield "structured_outputs.choice", CheckStructure(choice_as_grammar(choices), "ebnf")
+        yield "structured_outputs.choice", check(choice_as_grammar(choices), "ebnf")
     if (regex := wanted.get("regex")) is not None:
-        yield "structured_outputs.regex", CheckStructure(regex, "regex")
+        yield "structured_outputs.regex", check(regex, "regex")
     if (grammar := wanted.get("grammar")) is not None:
-        yield "structured_outputs.grammar", CheckStructure(grammar, "lark" if is_lark(grammar) else "ebnf")
+        yield "structured_outputs.grammar", check(grammar, "lark" if is_lark(grammar) else "ebnf")
     form = body.get("response_format") or {}
     if form.get("type") == "json_schema":
-        yield SCHEMA_FIELD, CheckStructure(json.dumps(form["json_schema"]["schema"]))
+        yield SCHEMA_FIELD, check(json.dumps(form["json_schema"]["schema"]))
     for schema in _tool_schemas(body.get("tools") or [], body.get("tool_choice", "auto"), with_tools=with_tools):
-        yield "tools", CheckStructure(json.dumps(schema))
+        yield "tools", check(json.dumps(schema))
+
+
+def _num_followed(max_tokens: int) -> int:
+    """Return the next power of two, so that what is cached serves similar requests."""
+    return min(max(1 << (max_tokens - 1).bit_length(), _FEWEST_FOLLOWED), _MOST_FOLLOWED)
 
 
 def _tool_schemas(

@@ -1,0 +1,192 @@
+"""Clients' grammars in vLLM's own manager of structured outputs: what explodes ends, what is ordinary does not."""
+
+import json
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import vllm.v1.structured_output as structured_output
+from transformers import AutoTokenizer
+from vllm import SamplingParams
+from vllm.engine.arg_utils import EngineArgs
+from vllm.sampling_params import StructuredOutputsParams
+from vllm.v1.request import Request
+from vllm.v1.structured_output import StructuredOutputManager
+
+from tests.hostile_grammars import BEGINNING, explosive
+from vocab.matching.reference import write_client_grammar
+from vocab.vllm_plugin import backend as plugin
+from vocab.vllm_plugin.client_grammars import ENDED
+
+Row: TypeAlias = npt.NDArray[np.int32]
+
+EOS = 2
+MAX_TOKENS = 1024
+
+ORDINARY: dict[str, dict[str, Any]] = {
+    "schema": {"json": {"type": "object", "properties": {f"f{i}": {"type": "string"} for i in range(30)}}},
+    "nested": {"json": {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}}},
+    "any object": {"json_object": True},
+    "tool": {"json": {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"]}},
+    "prose": {"regex": r"[A-Z][a-z]+(,? [a-z]+)*\."},
+    "words": {"regex": "(" + "|".join(f"word{i}" for i in range(2_000)) + ")( (word|name|[0-9]+))*"},
+    "sums": {"grammar": 'root ::= e\ne ::= t (("+" | "-") t)*\nt ::= f (("*" | "/") f)*\nf ::= [0-9]+ | "(" e ")"'},
+    "sentences": {
+        "grammar": 'start: (s " ")* s\ns: "the " N " " V "."\nV: "sees" | "runs"\nN: '
+        + " | ".join(f'"noun{i}"' for i in range(500))
+    },
+}
+
+
+class Engine:
+    """The manager of an engine, and the calls of vLLM's scheduler around it."""
+
+    def __init__(self, model: Path) -> None:
+        config = EngineArgs(model=str(model), max_model_len=2048, enforce_eager=True).create_engine_config()
+        self.manager = StructuredOutputManager(config)
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(model)
+        self.requests: dict[str, Request] = {}
+
+    def ask(self, name: str, structure: dict[str, Any]) -> Request:
+        given = dict(structure)
+        if "grammar" in given:
+            given["grammar"] = write_client_grammar(given["grammar"])
+        if isinstance(given.get("json"), dict):
+            given["json"] = json.dumps(given["json"])
+        constraint = StructuredOutputsParams(**given)
+        constraint._backend = "xgrammar"
+        params = SamplingParams(max_tokens=MAX_TOKENS, structured_outputs=constraint)
+        params.update_from_generation_config({}, EOS)
+        request = Request(name, [1], params, None)
+        self.manager.grammar_init(request)
+        structured = request.structured_output_request
+        assert structured is not None
+        while not structured._check_grammar_completion():
+            time.sleep(0.001)
+        self.requests[name] = request
+        return request
+
+    def masks(self, drafts: dict[str, list[int]] | None = None) -> dict[str, Row]:
+        """What each request may write next, in one step."""
+        rows = self.manager.grammar_bitmask(self.requests, list(self.requests), drafts or {})
+        assert rows is not None
+        return {name: row.copy() for name, row in zip(self.requests, rows, strict=False)}
+
+    def write(self, name: str, token: int) -> bool:
+        """Whether a request goes on after this token."""
+        request = self.requests[name]
+        request.append_output_token_ids([token])
+        assert self.manager.should_advance(request, new_token_ids=[token])
+        structured = request.structured_output_request
+        assert structured is not None
+        goes_on = bool(structured.grammar.accept_tokens(name, [token]))
+        if not goes_on or token == EOS:
+            del self.requests[name]
+        return goes_on
+
+    def text_of(self, request: Request) -> str:
+        return str(self.tokenizer.decode(request.output_token_ids, skip_special_tokens=True))
+
+
+@pytest.fixture(scope="module")
+def engine(smollm2_path: Path) -> Iterator[Engine]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
+        patch.setattr(StructuredOutputManager, "should_advance", StructuredOutputManager.should_advance)
+        plugin.register()
+        yield Engine(smollm2_path)
+
+
+def some_token(row: Row, random: Random) -> int:
+    tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+    others = tokens[tokens != EOS]
+    return int(random.choice(others)) if others.size else EOS
+
+
+def write_to_the_end(engine: Engine, request: Request, seed: int = 0) -> tuple[bool, float]:
+    """Write what may come, at random; return whether nothing was refused, and the longest step in CPU seconds."""
+    name, random, longest, goes_on = request.request_id, Random(seed), 0.0, True
+    while name in engine.requests and len(request.output_token_ids) < MAX_TOKENS:
+        before = time.thread_time()
+        row = engine.masks()[name]
+        longest = max(longest, time.thread_time() - before)
+        goes_on = engine.write(name, some_token(row, random))
+    engine.requests.pop(name, None)
+    return goes_on, longest
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.stress), 8])
+@pytest.mark.parametrize("beginning", ["", BEGINNING])
+def test_what_explodes_ends_as_an_error_after_a_second_at_most(engine: Engine, beginning: str, every: int) -> None:
+    num_ended, longest = 0, 0.0
+    for number, structure in enumerate(islice(explosive(beginning), 0, None, every)):
+        request = engine.ask(f"{number}", structure)
+        before = time.thread_time()
+        goes_on, step_s = write_to_the_end(engine, request)
+        took_s = time.thread_time() - before
+        print(f"{len(request.output_token_ids)} tokens, {took_s:.2f} s, {step_s:.3f} s: {structure}")
+        longest = max(longest, step_s)
+        num_ended += not goes_on
+        assert goes_on or request.stop_reason == ENDED
+        # 1 s and 2 ms for each token, and what the test itself takes.
+        assert took_s < 10, structure
+    assert num_ended >= 20 / every
+    assert longest < 1
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_ones_are_never_ended(engine: Engine, name: str) -> None:
+    request = engine.ask(name, ORDINARY[name])
+    goes_on, _ = write_to_the_end(engine, request)
+    assert goes_on, engine.text_of(request)
+    assert request.stop_reason is None
+
+
+def test_eight_that_explode_end_beside_ordinary_ones_which_go_on(engine: Engine) -> None:
+    hostile = [engine.ask(f"hostile {i}", {"regex": "(([a-z ]*)*)*"}) for i in range(8)]
+    ordinary = [engine.ask(f"ordinary {name}", structure) for name, structure in ORDINARY.items()]
+    random, longest, took = Random(3), 0.0, 0.0
+    for _ in range(100):
+        before = time.thread_time()
+        masks = engine.masks()
+        longest = max(longest, time.thread_time() - before)
+        took += time.thread_time() - before
+        for name, row in masks.items():
+            engine.write(name, some_token(row, random))
+    ended = [request.request_id for request in hostile + ordinary if request.stop_reason == ENDED]
+    print(f"{longest:.3f} s in one step, {took:.2f} s in all")
+    assert ended == [request.request_id for request in hostile]
+    assert longest < 0.5
+    engine.requests.clear()
+
+
+def test_drafts_of_one_that_is_ended_while_they_are_masked_end_no_engine(engine: Engine) -> None:
+    request = engine.ask("drafted", {"regex": "((([a-z ]*)*)*)*"})
+    structured = request.structured_output_request
+    assert structured is not None
+    [token] = engine.tokenizer.encode(" the")
+    # vLLM keeps room for as many states as it drafts tokens, and none are drafted here.
+    for number in range(200):
+        assert number < 150, "it was not ended"
+        engine.masks()
+        if not engine.write("drafted", token):
+            break
+        engine.masks({"drafted": []})
+    assert request.stop_reason == ENDED
+    assert structured.grammar.validate_tokens([token]) == []
+    structured.grammar.rollback(1)
+
+
+def test_what_the_library_gives_up_is_no_end(engine: Engine) -> None:
+    # llguidance allows nothing but a stop where it reaches a limit of its own.
+    request = engine.ask("lark", {"grammar": "start: e\ne: e e | /[a-z ]/"})
+    goes_on, _ = write_to_the_end(engine, request)
+    assert not goes_on
+    assert request.stop_reason == ENDED
+    assert len(request.output_token_ids) > 1
