@@ -4,33 +4,69 @@ Prepares the model, starts the service, asks one question over HTTP and then ser
 ``.env`` file in the working directory go before ``configs/demo.yaml``.
 """
 
+import json
 import signal
+import subprocess
 import sys
 import urllib.error
-from typing import Final
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, Final
 
 from deployments.demo.model import ADAPTER, DemoModelError, say, smollm2_path
 from deployments.demo.process import Demo, DemoError
 from deployments.settings.service import DEMO_TOKEN, Settings, SettingsError, cache_dir
 
 QUESTION: Final = "Tell me a story about a dog"
+N_WORDS: Final = 1000
 NUM_TOKENS: Final = 80
 """A model of this size repeats itself in longer stories."""
 
 
 def _show(demo: Demo) -> None:
-    """Ask the demo one question and print the answer, with a command to try next."""
-    n_words = 1000
+    """Ask the demo one question and print the answer, with a command to try next, or why there is none."""
+    try:
+        _print(demo, _ask(demo))
+    except OSError as error:
+        say(f"the first question has no answer: {_message_of(error)}")
+    print("Ctrl-C stops the service.", flush=True)
+
+
+def _ask(demo: Demo) -> dict[str, Any]:
+    """Ask the demo one question, again while it is busy and lives."""
     # Beams need the automaton.
     search = {"best_of": 4} if demo.settings.mask_engine == "xgrammar" else {"num_beams": 4}
     limits = demo.settings.limits
     allowed = limits.allowed_new_tokens or (min(NUM_TOKENS, limits.max_new_tokens),)
     num_tokens = min(allowed, key=lambda number: abs(number - NUM_TOKENS))
-    answer = demo.ask(QUESTION, {"lang": "en", "n_words": n_words, "end": "sentence"}, max_tokens=num_tokens, **search)
+    while True:
+        try:
+            return demo.ask(
+                QUESTION, {"lang": "en", "n_words": N_WORDS, "end": "sentence"}, max_tokens=num_tokens, **search
+            )
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+            delay_s = int(error.headers.get("Retry-After", 1))
+            say(f"the service is busy; asking again in {delay_s} s")
+            with suppress(subprocess.TimeoutExpired):
+                demo.wait(delay_s)
+                raise
+
+
+def _message_of(error: OSError) -> str:
+    """Return the service's own message of an error, where it has one."""
+    if isinstance(error, urllib.error.HTTPError):
+        with suppress(ValueError, KeyError, TypeError):
+            return str(json.load(error)["error"]["message"])
+    return str(error)
+
+
+def _print(demo: Demo, answer: dict[str, Any]) -> None:
     vocabulary = answer["vocab"]
     key = DEMO_TOKEN if demo.settings.secret_token.get_secret_value() == DEMO_TOKEN else "$SECRET_TOKEN"
     print(
-        f"\n{QUESTION} (in the {n_words:,} most frequent English words)\n\n"
+        f"\n{QUESTION} (in the {N_WORDS:,} most frequent English words)\n\n"
         f"  {answer['choices'][0]['message']['content'].strip()}\n\n"
         f"{vocabulary['num_words']} words, {vocabulary['num_distinct_words']} distinct, "
         f"the rarest has rank {vocabulary['max_rank']}.\n\n"
@@ -38,8 +74,7 @@ def _show(demo: Demo) -> None:
         f'  curl {demo.url}/v1/chat/completions -H "Authorization: Bearer {key}" \\\n'
         "    -H 'Content-Type: application/json' \\\n"
         f'    -d \'{{"model": "{answer["model"]}", "vocab_lang": "es", "vocab_n_words": 500,\n'
-        '         "messages": [{"role": "user", "content": "Cuéntame algo de tu casa"}]}\'\n\n'
-        "Ctrl-C stops the service.",
+        '         "messages": [{"role": "user", "content": "Cuéntame algo de tu casa"}]}\'\n',
         flush=True,
     )
 
