@@ -3,19 +3,25 @@
 Ray Serve's own router takes the less busy of two random replicas, so that a conversation goes to another replica with
 each turn, which reads all of it again. Here every ingress prefers the same replica for prompts of one key that begin
 alike, by rendezvous hashing: where a replica comes or goes, only its own prompts move. Where that replica is much
-busier than another, Serve's rule decides.
+busier than another, Serve's rule decides. How busy it is counts in sequences: Serve knows requests, and one may have
+eight answers or sixteen beams.
 """
 
+import asyncio
 import hashlib
 import random
+from collections import Counter
 from typing import Any, Final
 
-from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
+from ray.serve.request_router import PendingRequest, ReplicaID, ReplicaResult, RequestRouter, RunningReplica
 
 from deployments.contract import TextRequest
 
 STALLED: Final = "engine_is_stalled"
 """Of a replica's routing statistics: its engine has had requests and made no step for a while."""
+
+NUM_SEQUENCES: Final = "num_sequences"
+"""Of a replica's routing statistics: how many sequences it has and how many wait for their turn, of all ingresses."""
 
 STATS_PERIOD_S: Final = 2.0
 """How often Serve's controller asks replicas for them."""
@@ -25,11 +31,29 @@ PREFIX_CHARS: Final = 1024
 
 _MAX_TIMES: Final = 1.5
 _MAX_EXTRA: Final = 8
-"""The preferred replica may have so many times the requests of the least busy one, and so many more."""
+"""The preferred replica may have so many times the sequences of the least busy one, and so many more."""
 
 
 class ReplicaRouter(RequestRouter):
     """Route by the engine's state, the prompt's beginning, and the load, in this order."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._num_sent: Counter[ReplicaID] = Counter()
+        """Sequences that this process has sent and that have not come back."""
+
+    def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: ReplicaResult) -> None:
+        """Count the sequences of a request that a replica has taken until its answer has come."""
+        loop, number = asyncio.get_running_loop(), _num_sequences(pending_request.args)
+        self._num_sent[replica_id] += number
+        # From a thread of Ray's.
+        result.add_done_callback(lambda _: loop.call_soon_threadsafe(self._forget, replica_id, number))
+
+    def _forget(self, replica_id: ReplicaID, number: int) -> None:
+        self._num_sent[replica_id] -= number
+        if not self._num_sent[replica_id]:
+            # Replicas come and go.
+            del self._num_sent[replica_id]
 
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
@@ -48,9 +72,22 @@ class ReplicaRouter(RequestRouter):
         return [two] if self._is_busy(preferred, running) else [[preferred], two]
 
     def _is_busy(self, preferred: RunningReplica, running: list[RunningReplica]) -> bool:
-        """Return whether a replica has many more requests than the least busy one, as far as this process knows."""
-        known = {one.replica_id: self.replica_queue_len_cache.get(one.replica_id) or 0 for one in running}
-        return known[preferred.replica_id] > _MAX_TIMES * min(known.values()) + _MAX_EXTRA
+        """Return whether a replica has many more sequences than the least busy one, as far as this process knows."""
+        return self._load(preferred) > _MAX_TIMES * min(map(self._load, running)) + _MAX_EXTRA
+
+    def _load(self, replica: RunningReplica) -> int:
+        """Return how many sequences a replica has: of this process, of all as it last said, or at least requests."""
+        return max(
+            self._num_sent[replica.replica_id],
+            replica.routing_stats.get(NUM_SEQUENCES, 0),
+            self.replica_queue_len_cache.get(replica.replica_id) or 0,
+        )
+
+
+def _num_sequences(arguments: list[Any]) -> int:
+    """Return how many sequences of the engine a request takes; what is no text counts as one."""
+    request = arguments[0] if arguments else None
+    return request.num_sequences if isinstance(request, TextRequest) else 1
 
 
 def prompt_prefix(arguments: list[Any]) -> bytes | None:

@@ -52,7 +52,7 @@ from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.tool_answerer import WordTools
-from deployments.request_router import STALLED
+from deployments.request_router import NUM_SEQUENCES, STALLED
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
@@ -320,8 +320,12 @@ class Replica(LLMServer):
         )
 
     async def record_routing_stats(self) -> dict[str, Any]:
-        """Report to ``ReplicaRouter`` whether the engine makes no steps."""
-        return {**await super().record_routing_stats(), STALLED: self._watch.is_stalled}
+        """Report to ``ReplicaRouter`` whether the engine makes no steps, and how many sequences there are."""
+        return {
+            **await super().record_routing_stats(),
+            STALLED: self._watch.is_stalled,
+            NUM_SEQUENCES: self._num_under_way() + self._semaphore.num_waiting,
+        }
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """Report to Serve how many interactive sequences run or wait.

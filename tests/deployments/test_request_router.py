@@ -1,15 +1,17 @@
 """Which replica gets a request."""
 
+import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ray.serve._private.common import DeploymentHandleSource, DeploymentID, ReplicaID
 from ray.serve._private.request_router.common import PendingRequest
 
 from deployments.contract import Caller, Decoding, TextRequest
-from deployments.request_router import PREFIX_CHARS, STALLED, ReplicaRouter, prompt_prefix
+from deployments.request_router import NUM_SEQUENCES, PREFIX_CHARS, STALLED, ReplicaRouter, prompt_prefix
 
 DEPLOYMENT = DeploymentID("Replica", "wordbound")
 
@@ -68,6 +70,59 @@ async def test_where_the_preferred_one_is_busy_the_less_busy_of_two_is_taken(rou
     assert await first_choice(router, candidates, chat("Hello")) == [preferred]
     router.on_new_queue_len_info(preferred.replica_id, 9)
     assert len(await first_choice(router, candidates, chat("Hello"))) == 2
+
+
+class Result:
+    """The answer of a replica, as Serve's router has it."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[Any], None]] = []
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        self._callbacks.append(callback)
+
+    def end(self) -> None:
+        for callback in self._callbacks:
+            callback(self)
+
+
+@pytest.mark.parametrize(
+    ("body", "decoding"),
+    [
+        ({"n": 8}, Decoding()),
+        ({}, Decoding(num_beams=8)),
+        ({"n": 2}, Decoding(best_of=8)),
+        ({}, Decoding(search_width=8)),
+    ],
+)
+async def test_a_replica_full_of_few_requests_gets_no_others_beside_an_idle_one(
+    router: ReplicaRouter, body: dict[str, Any], decoding: Decoding
+) -> None:
+    candidates = replicas(2)
+    full, results = candidates[0], [Result() for _ in range(8)]
+    for result in results:
+        request = TextRequest({"messages": [], **body}, None, decoding, Caller("a", "r-1"))
+        pending: Any = PendingRequest(args=[request], kwargs={}, metadata=None)
+        router.on_send_request(full.replica_id)
+        router.on_request_routed(pending, full.replica_id, cast("Any", result))
+
+    async def num_to_full_one() -> int:
+        chats = [chat(f"Question {number}", owner="b") for number in range(200)]
+        return sum([await first_choice(router, candidates, one) == [full] for one in chats])
+
+    assert await num_to_full_one() == 0
+    for result in results:
+        result.end()
+    await asyncio.sleep(0)
+    assert await num_to_full_one() > 60
+
+
+async def test_what_other_processes_sent_counts_as_the_replica_says(router: ReplicaRouter) -> None:
+    candidates = replicas(2)
+    [preferred] = await first_choice(router, candidates, chat("Hello"))
+    preferred.routing_stats = {NUM_SEQUENCES: 64}
+    assert len(await first_choice(router, candidates, chat("Hello"))) == 2
+    assert await first_choice(router, candidates, {"body": "a line"}) != [preferred]
 
 
 async def test_a_replica_whose_engine_stands_still_gets_nothing_while_others_run(router: ReplicaRouter) -> None:
