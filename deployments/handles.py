@@ -5,7 +5,7 @@ A handle whose deployment has no replica waits until there is one, however long 
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from ray.serve.handle import DeploymentHandle
 
@@ -22,6 +22,16 @@ def has_no_replica(handle: DeploymentHandle) -> bool:
     router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
     known = getattr(getattr(router, "request_router", None), "curr_replicas", None)
     return known is not None and not known and bool(handle.running_replicas_populated())
+
+
+def abandon(answer: asyncio.Future[Any]) -> None:
+    """Cancel what nobody waits for any more, and take the error with which it may end.
+
+    What awaits a response of a handle that was cancelled ends with an error of Serve's, and asyncio logs one that
+    nobody has taken.
+    """
+    answer.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+    answer.cancel()
 
 
 class Watch:
@@ -47,4 +57,6 @@ class Watch:
             await asyncio.sleep(_CHECK_S)
             if self._has_happened():
                 for future in list(self._waiting):
-                    future.set_result(None)
+                    # One that was cancelled just now has not been discarded yet.
+                    if not future.done():
+                        future.set_result(None)

@@ -27,7 +27,7 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.errors import OverloadedError
-from deployments.handles import Watch, has_no_replica
+from deployments.handles import Watch, abandon, has_no_replica
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
 from deployments.vocabulary.list_queries import Question
@@ -219,7 +219,7 @@ class HandleBackend:
                 raise OverloadedError("The model is being started. Try again in a moment.", ENGINE_START_S)
             raise _no_capacity()
         finally:
-            first.cancel()
+            abandon(first)
             no_replica.cancel()
 
     def check_room(self, owner: str) -> None:

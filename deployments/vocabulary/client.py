@@ -15,7 +15,7 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import ENGINE_START_S, ResolvedVocabulary, VocabularySpec
 from deployments.errors import UNAVAILABLE, OverloadedError, root_cause
-from deployments.handles import Watch, has_no_replica
+from deployments.handles import Watch, abandon, has_no_replica
 from deployments.settings.keys import NO_OWNER
 from deployments.vocabulary.list_queries import Question
 from vocab.errors import VocabularyError
@@ -96,7 +96,7 @@ class VocabularyClient:
             if not answer.done():
                 # A compile ends with the last of those who wait for it.
                 response.cancel()
-                answer.cancel()
+                abandon(answer)
 
 
 def _away() -> OverloadedError:
