@@ -27,14 +27,16 @@ def _parts_of(text: str, language: str) -> list[tuple[str, bool]]:
     return [(part, part in _MARKS or part in own) for part in parts]
 
 
-def place_after(text: str, gaps: GapAutomaton, language: str) -> int:
+def place_after(text: str, gaps: GapAutomaton, language: str, start: int | None = None) -> int:
     """Return the gap state after a prefill, whose last word, if it ends with one, is whole.
+
+    It begins at the gap state ``start``, by default that of a new text.
 
     The text is not held to the list: what a client wrote of an answer itself. Only what it leaves counts:
     whether a blank must come, whether a sentence starts, which pairs are open. Its words are any words, and marks
     that the list's texts do not have are passed over.
     """
-    place = gaps.start
+    place = gaps.start if start is None else start
     for part, is_mark in _parts_of(text, language):
         is_mark |= part in SPACED_DASHES and part in gaps.states[place].transitions
         place = _after_mark(part, place, gaps) if is_mark else _after_word(part, place, gaps, language)

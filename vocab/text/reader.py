@@ -95,6 +95,7 @@ class TextReader:
         self._gaps = build_gap_automaton(options, self._language)
         self._has_numbers = options.numbers
         self._start = self._gaps.start
+        self._may_break_off = False
 
     @property
     def place(self) -> int | None:
@@ -102,7 +103,7 @@ class TextReader:
         return None if self._start == self._gaps.start else self._start
 
     def after(self, text: str, *, is_whole: bool = False) -> Self:
-        """Return a reader of the texts that go on after a prefill, whose own words may be any.
+        """Return a reader of the texts that go on after a text of this one's, whose own words may be any.
 
         ``is_whole`` is whether its last word is known to be whole.
 
@@ -113,18 +114,25 @@ class TextReader:
         if not is_whole and self._words.is_begun(last):
             raise PrefillError(f"the text breaks off inside a word: {last[-80:]!r}")
         reader = copy.copy(self)
-        reader._start = place_after(text, self._gaps, self._language)
+        reader._start = place_after(text, self._gaps, self._language, self._start)
         return reader
 
-    def anew(self) -> Self:
-        """Return the reader of texts that begin anew, without a prefill."""
+    def of_broken_off(self) -> Self:
+        """Return the reader of texts that may end after any word or closing mark, as where a stop string came.
+
+        They may end inside a sentence, and with a quotation or bracket open.
+        """
         reader = copy.copy(self)
-        reader._start = self._gaps.start
+        reader._may_break_off = True
         return reader
 
     def is_text(self, text: str) -> bool:
         """Return whether ``text`` is a complete allowed text."""
         return bool(self._complete(self._read(text)[0][-1]))
+
+    def is_between_words(self, text: str) -> bool:
+        """Return whether ``text`` begins an allowed text, and no word or number is half written at its end."""
+        return any(not self._gaps.states[place].is_inside_unit for place in self._read(text)[0][-1])
 
     def coverage(self, text: str) -> Coverage:
         """Count the words of ``text``: running ones, different ones, and the rank of the rarest.
@@ -209,7 +217,7 @@ class TextReader:
         place = min(self._complete(steps[end]) or steps[end], key=steps[end].__getitem__)
         found = []
         while end >= 0:
-            if self._gaps.states[place].is_complete:
+            if self._may_end(place):
                 found.append(end)
             step = steps[end][place]
             end, place = step.position_before, step.place_before
@@ -221,7 +229,12 @@ class TextReader:
 
     def _complete(self, places: dict[int, _Step]) -> list[int]:
         """Return the gap states among these where a text may end."""
-        return [place for place in places if self._gaps.states[place].is_complete]
+        return [place for place in places if self._may_end(place)]
+
+    def _may_end(self, place: int) -> bool:
+        """Return whether a text may end at a gap state."""
+        state = self._gaps.states[place]
+        return state.is_complete or (self._may_break_off and state.ends_unit)
 
     def _read(self, text: str) -> tuple[_Steps, set[tuple[int, int]]]:
         """Return every reading of a text as far as it goes, by position, and the words met as (start, end)."""

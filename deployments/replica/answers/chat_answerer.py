@@ -233,7 +233,7 @@ class ChatAnswerer:
             elif "prompt" in body:
                 reader = await asyncio.to_thread(reader_after_prompts, reader, body, self._prompts.plain)
             if authored is not None:
-                authored = replace(authored, reader=reader)
+                authored = replace(authored, reader=reader.of_broken_off() if body.get("stop") else reader)
             rules = replace(self._rules(body, listed, reader, search), authored=authored)
             grammar = listed.grammar(
                 max_tokens,
@@ -287,8 +287,8 @@ class ChatAnswerer:
         """Build the rules by which an answer is checked and trimmed; refuse ``return_token_ids`` with trimming."""
         settings = self._settings
         thinks = configuration.has_reasoning_parser(settings)
-        may_be_cut = bool(body.get("stop")) or settings.mask_engine == "xgrammar" or thinks
-        if may_be_cut and body.get("return_token_ids"):
+        may_be_cut, has_stop = settings.mask_engine == "xgrammar" or thinks, bool(body.get("stop"))
+        if (may_be_cut or has_stop) and body.get("return_token_ids"):
             raise EngineError(
                 400,
                 "'return_token_ids' cannot be combined with a vocabulary where the text may be trimmed: with 'stop', "
@@ -299,6 +299,7 @@ class ChatAnswerer:
             reader=reader,
             block=listed.block,
             may_be_cut=may_be_cut,
+            has_stop=has_stop,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
             has_whole_parts=search is not None and search.decoding.rescue > 0,
             shows_thoughts=body.get("include_reasoning") is not False,

@@ -3,15 +3,17 @@
 It works on the JSON of an answer or of a stream's chunks. What is a whole text is decided by a reader of text that
 shares nothing with the automaton.
 
-A text is cut inside a word by a stop string (the automaton does not see it), and under ``MASK_ENGINE=xgrammar`` or a
-reasoning parser also by ``max_tokens``. There, and only there, the last part is trimmed, in streams too; anywhere
-else a text that is not whole is our own fault, and the answer an error. A stream sends a word once it was read whole,
-so that no other word leaves even then.
+A text is cut by a stop string (the automaton does not see it), and under ``MASK_ENGINE=xgrammar`` or a reasoning
+parser also by ``max_tokens``. There, and only there, the last part is trimmed, in streams too: before a stop string to
+whole words, for that is where the client ends it, else to whole sentences where these were asked for. Anywhere else a
+text that is not whole is our own fault, and the answer an error. A stream sends a word once it was read whole, so that
+no other word leaves even then.
 """
 
 import logging
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from deployments.contract import ENGINE_START_S, UNLISTED_TEXT
@@ -48,8 +50,9 @@ class AnswerRules:
 
     Attributes:
         block: The part of the ``vocab`` block that does not depend on the answer.
-        may_be_cut: The engine may end a text inside a word.
-        stop_in_text: The client wants the stop string in the text, so what followed it is not known.
+        may_be_cut: The engine may end a text inside a word where it runs into ``max_tokens``.
+        has_stop: A stop string may end a text anywhere.
+        stop_in_text: The client wants the stop string in the text.
         has_whole_parts: No part of a stream ends inside a word.
         shows_thoughts: What a model thought first is part of the answer; it is free text.
         authored: What the author asked beyond the list; None for nothing.
@@ -58,18 +61,20 @@ class AnswerRules:
     reader: TextReader | AnswerReader
     block: dict[str, Any]
     may_be_cut: bool
-    stop_in_text: bool
+    has_stop: bool = False
+    stop_in_text: bool = False
     has_whole_parts: bool = False
     shows_thoughts: bool = True
     authored: AuthoredText | None = None
 
-    def following(self, choice: dict[str, Any]) -> str:
-        """Return what came after a finished text: the stop string, an unknown letter, or nothing."""
-        reason = choice.get("stop_reason")
-        if isinstance(reason, str):
-            return UNKNOWN_FOLLOWING if self.stop_in_text else reason
-        # A number is the model's own end token: with a vocabulary, clients cannot name any.
-        return ""
+    @property
+    def may_be_trimmed(self) -> bool:
+        return self.may_be_cut or self.has_stop
+
+    @cached_property
+    def broken_off(self) -> TextReader | AnswerReader:
+        """Return the reader of texts that a stop string has ended. JSON has none."""
+        return self.reader.of_broken_off() if isinstance(self.reader, TextReader) else self.reader
 
     def whole_length(self, text: str, choice: dict[str, Any]) -> int:
         """Return how many characters of a finished text are whole; the rest is trimmed.
@@ -77,10 +82,22 @@ class AnswerRules:
         Raises:
             UnlistedTextError: The text is not whole although nothing could have cut it.
         """
-        length = self.reader.whole_prefix_length(text, self.following(choice))
-        if length < len(text) and not (self.may_be_cut and choice.get("finish_reason") in ("stop", "length")):
+        reason = choice.get("stop_reason")
+        # A number is the model's own end token: with a vocabulary, clients cannot name any.
+        if isinstance(reason, str):
+            return self._length_to_stop(text, reason)
+        length = self.reader.whole_prefix_length(text)
+        if length < len(text) and not (self.may_be_trimmed and choice.get("finish_reason") in ("stop", "length")):
             raise UnlistedTextError(f"kept {length} of {len(text)} characters")
         return length
+
+    def _length_to_stop(self, text: str, stop: str) -> int:
+        """Return how many characters of a text that a stop string ended are whole words and marks."""
+        reader = self.broken_off
+        if not self.stop_in_text or not isinstance(reader, TextReader):
+            return reader.whole_prefix_length(text, stop)
+        # What came after it is not known. It stays where all up to its end is listed.
+        return len(text) if reader.is_between_words(text) else reader.whole_prefix_length(text, UNKNOWN_FOLLOWING)
 
     def vocab_block(self, texts: list[str], cost: AnswerCost | None = None) -> dict[str, Any]:
         """Return the ``vocab`` block of these texts: the sum of their words, the largest of other counts.
@@ -90,7 +107,11 @@ class AnswerRules:
         Raises:
             UnlistedTextError: A text has more new words than were asked for.
         """
-        read = [self.reader.coverage(text) for text in texts if text]
+        reader = self.broken_off if self.has_stop else self.reader
+        if self.stop_in_text:
+            # A stop string may end with a blank, or with a mark that opens what would follow.
+            texts = [text[: reader.whole_prefix_length(text)] for text in texts]
+        read = [reader.coverage(text) for text in texts if text]
         block = {
             **self.block,
             "num_words": sum(coverage.num_words for coverage in read),
@@ -99,8 +120,8 @@ class AnswerRules:
         }
         if block["num_words"]:
             WORDS.inc(block["num_words"])
-        if isinstance(self.reader, AnswerReader):
-            block["num_fixed_strings"] = sum(self.reader.num_fixed_strings(text) for text in texts if text)
+        if isinstance(reader, AnswerReader):
+            block["num_fixed_strings"] = sum(reader.num_fixed_strings(text) for text in texts if text)
         if self.authored is not None:
             if any(map(self.authored.has_too_many_new_words, texts)):
                 raise UnlistedTextError("there are more new words than were asked for")
@@ -137,12 +158,13 @@ def finish_answer(answer: dict[str, Any], rules: AnswerRules, cost: AnswerCost |
 class _ChoiceText:
     """One choice of a stream: its text so far, and how much of it was sent.
 
-    ``followed`` is the text as far as it was read. Where it may be cut, it is read from ``sentence_start``, where the
-    last sentence of the sent text starts. Reading 4,000 characters takes 60 ms, too much for each chunk; ``num_read``
-    is the length of the text when it was read last.
+    ``followed`` is the text as far as it was read. Where it may be trimmed, ``reader`` reads it from
+    ``sentence_start``, where the last sentence of the sent text starts. Reading 4,000 characters takes 60 ms, too much
+    for each chunk; ``num_read`` is the length of the text when it was read last.
     """
 
     followed: FollowedText | FollowedAnswer
+    reader: TextReader | AnswerReader
     text: str = ""
     num_sent: int = 0
     num_read: int = 0
@@ -156,14 +178,12 @@ class StreamFilter:
     """Pass the chunks of one stream on, trimmed and with the ``vocab`` block in the last one.
 
     Chunks that may be the last (those that end a choice, and the one with the usage) are held until the next one or
-    the end of the stream. Text is held until a later boundary proves its words whole, or, where it may be cut, until
-    what was written is a whole text.
+    the end of the stream. Text is held until a later boundary proves its words whole, or, where it may be trimmed,
+    until what was written may be the end of the text.
     """
 
     def __init__(self, rules: AnswerRules) -> None:
         self._rules = rules
-        # A text may go on after what the client wrote, but its later sentences do not.
-        self._anew = rules.reader.anew()
         self._choices: dict[int, _ChoiceText] = {}
         self._held: dict[str, Any] | None = None
 
@@ -202,50 +222,61 @@ class StreamFilter:
             delta.pop(_THOUGHTS, None)
         state = self._choices.get(choice["index"])
         if state is None:
-            state = self._choices[choice["index"]] = _ChoiceText(self._rules.reader.follow())
+            state = self._choices[choice["index"]] = self._begin()
         written = delta.get("content") or ""
         state.text += written
         is_finished = choice.get("finish_reason") is not None
         if is_finished:
-            end = self._rules.whole_length(state.text, choice)
-            state.text = state.text[:end]
-        elif self._rules.may_be_cut:
             # A later reading may find a shorter prefix (a boundary inside a longer entry), but what was sent stays
             # sent.
-            end = max(self._whole_so_far(state), state.num_sent)
+            end = max(self._rules.whole_length(state.text, choice), state.num_sent)
+            state.text = state.text[:end]
+        elif self._rules.may_be_trimmed:
+            end = max(_whole_so_far(state), state.num_sent)
         else:
             end = _num_whole(state.followed, written)
             if self._rules.has_whole_parts and state.followed.is_settled:
                 end = len(state.text)
         ready, state.num_sent = state.text[state.num_sent : end], max(end, state.num_sent)
-        if ready and self._rules.may_be_cut:
-            self._move_on(state, end)
+        if ready and self._rules.may_be_trimmed:
+            _move_on(state, end)
         has_ids = _take_token_ids(choice, state, has_text=bool(written) or is_finished)
         if not ready and "content" not in delta:
             return self._rules.shows_thoughts or bool(delta) or is_finished
         delta["content"] = ready
         # Of an answer that nothing cut all are sent, that of the stop token too.
-        num_bytes = None if is_finished and not self._rules.may_be_cut else _num_bytes(state.text[:end])
+        num_bytes = None if is_finished and not self._rules.may_be_trimmed else _num_bytes(state.text[:end])
         has_logprobs = _take_logprobs(choice, state, num_bytes)
         is_needed = is_finished or "role" in delta or bool(delta.get(_THOUGHTS))
         return bool(ready) or has_ids or has_logprobs or is_needed
 
-    def _move_on(self, state: _ChoiceText, end: int) -> None:
-        """Move ``sentence_start`` to the last sentence of the sent text from which the rest can be read."""
-        for found in _SENTENCE_START.finditer(state.text, state.sentence_start, end):
-            # In "Dr. Ana", one entry, no sentence starts: what follows cannot be read without its beginning.
-            sentence = state.text[found.end() : end]
-            if self._anew.whole_prefix_length(sentence) == len(sentence):
-                state.sentence_start = found.end()
+    def _begin(self) -> _ChoiceText:
+        """Return a choice of which nothing is written yet."""
+        rules = self._rules
+        # Where ``max_tokens`` cuts too, what is sent must be whole for both.
+        only_at_stop = rules.has_stop and not rules.may_be_cut
+        return _ChoiceText(rules.reader.follow(), rules.broken_off if only_at_stop else rules.reader)
 
-    def _whole_so_far(self, state: _ChoiceText) -> int:
-        """Return how many characters of an unfinished text are whole; read it anew only when much longer."""
-        rest = state.text[state.sentence_start :]
-        if len(state.text) - state.num_read < len(rest) // _LOOKS:
-            return state.num_sent
-        state.num_read = len(state.text)
-        reader = self._anew if state.sentence_start else self._rules.reader
-        return state.sentence_start + reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
+
+def _whole_so_far(state: _ChoiceText) -> int:
+    """Return how many characters of an unfinished text are whole; read it again only when much longer."""
+    rest = state.text[state.sentence_start :]
+    if len(state.text) - state.num_read < len(rest) // _LOOKS:
+        return state.num_sent
+    state.num_read = len(state.text)
+    return state.sentence_start + state.reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
+
+
+def _move_on(state: _ChoiceText, end: int) -> None:
+    """Move ``sentence_start`` to the last sentence of the sent text from which the rest can be read."""
+    for found in _SENTENCE_START.finditer(state.text, state.sentence_start, end):
+        if not isinstance(state.reader, TextReader):
+            return
+        # In "Dr. Ana", one entry, no sentence starts: what follows cannot be read without its beginning.
+        reader = state.reader.after(state.text[state.sentence_start : found.end()], is_whole=True)
+        sentence = state.text[found.end() : end]
+        if reader.whole_prefix_length(sentence) == len(sentence):
+            state.reader, state.sentence_start = reader, found.end()
 
 
 def _num_whole(followed: FollowedText | FollowedAnswer, written: str) -> int:

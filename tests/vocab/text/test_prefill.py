@@ -98,10 +98,10 @@ def test_only_what_follows_is_counted_and_cut() -> None:
     assert followed.num_whole == len(" dog.")
 
 
-def test_a_reader_forgets_what_stood_before() -> None:
-    following = reader().after("Ana saw")
-    assert following.anew().is_text("The dog")
-    assert following.anew().place is None
+def test_a_reader_goes_on_where_one_after_a_text_went_on() -> None:
+    following = reader().after("Ana said: “The dog").after(" sat. ")
+    assert following.is_text("The dog.” The dog.")
+    assert not following.is_text("The dog.")
 
 
 OPTIONS = st.builds(

@@ -86,10 +86,6 @@ class AnswerReader:
         self.readers = [reader_of(kind) for kind in schema.kinds]
         self._root = json.loads(schema.text)
 
-    def anew(self) -> "AnswerReader":
-        """Return the reader of answers that begin anew: this one."""
-        return self
-
     def strings(self, text: str) -> list[AnswerString]:
         """Return the strings of an answer, in order.
 

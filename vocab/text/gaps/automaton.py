@@ -17,6 +17,7 @@ from vocab.options import ListOptions
 from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
 from vocab.text.gaps.rules import (
     CLOSING,
+    INSIDE_UNIT,
     OPENING,
     SENTENCE,
     START,
@@ -35,6 +36,8 @@ class GapState:
     Attributes:
         transitions: The next state's index by character.
         is_complete: Whether a text may stop here.
+        ends_unit: Whether a word, a number or a closing mark ends here, be it inside a sentence or an open pair.
+        is_inside_unit: Whether something is begun here: a number that a digit must follow, an 's, an elision.
         word_may_start: Whether a word may start here.
         starts_sentence: Whether it would start a sentence.
         is_after_elision: Whether it stands directly after an elision, where only some words may start.
@@ -43,6 +46,8 @@ class GapState:
 
     transitions: dict[str, int]
     is_complete: bool
+    ends_unit: bool
+    is_inside_unit: bool
     word_may_start: bool
     starts_sentence: bool
     is_after_elision: bool
@@ -133,6 +138,8 @@ def _build_unpaired(rules: GapRules, starts: Iterable[Place]) -> tuple[list[int]
                 # In an order of its own, so that states have the same numbers in every process.
                 {character: numbers[frozenset(reached[character])] for character in sorted(reached)},
                 is_complete=any(map(rules.is_complete, places)),
+                ends_unit=any(map(rules.ends_unit, places)),
+                is_inside_unit=all(place.kind in INSIDE_UNIT for place in places),
                 word_may_start=bool(open_to_words),
                 starts_sentence=any(place.seen == SENTENCE for place in open_to_words),
                 is_after_elision=any(place.kind == "elision" for place in open_to_words),

@@ -43,6 +43,9 @@ BEFORE_UNIT: Final = frozenset({"start", "start_blank", "space", "break", "open"
 
 WORD_MAY_FOLLOW: Final = BEFORE_UNIT | {"elision"}
 
+INSIDE_UNIT: Final = frozenset({"apostrophe", "joint", "elision"})
+"""Where part of a word or number must still come."""
+
 
 @dataclass(frozen=True)
 class GapRules(ABC):
@@ -64,6 +67,10 @@ class GapRules(ABC):
     @abstractmethod
     def is_complete(self, place: Place) -> bool:
         """Return whether a text may stop at a place, if nothing is open."""
+
+    @abstractmethod
+    def ends_unit(self, place: Place) -> bool:
+        """Return whether a word, a number or a closing mark ends at a place."""
 
     def is_before_word(self, place: Place) -> bool:
         """Return whether a word may begin at a place."""
@@ -104,6 +111,9 @@ class UnpairedMarks(GapRules):
     def is_complete(self, place: Place) -> bool:
         if self.end == "sentence":
             return place.kind == "close" and place.seen == END
+        return self.ends_unit(place)
+
+    def ends_unit(self, place: Place) -> bool:
         return place.kind in _AFTER_FREE
 
     def steps(self, place: Place) -> Iterator[Step]:
@@ -176,6 +186,9 @@ class PairedMarks(GapRules):
 
     def is_complete(self, place: Place) -> bool:
         return place.kind in (_ENDED if self.end == "sentence" else _AFTER_UNIT)
+
+    def ends_unit(self, place: Place) -> bool:
+        return place.kind in _AFTER_UNIT
 
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place, as ``GapRules.steps``."""
@@ -270,6 +283,9 @@ class UnspacedRules(GapRules):
             return True
         is_end = place.kind in _UNSPACED_UNIT or (self.end == "word" and place.kind in _UNSPACED_PAUSE)
         return is_end and (self.end == "word" or self.marks.ends_bare)
+
+    def ends_unit(self, place: Place) -> bool:
+        return place.kind in _UNSPACED_UNIT | _UNSPACED_ENDED | _UNSPACED_PAUSE
 
     def is_before_word(self, place: Place) -> bool:
         return place.kind not in ("dash", "joint")

@@ -29,7 +29,12 @@ BLOCK = {"id": "digest", "lang": "en", "n_words": 10}
 
 
 def rules(*, may_be_cut: bool = True, stop_in_text: bool = False) -> AnswerRules:
-    return AnswerRules(READER, BLOCK, may_be_cut, stop_in_text)
+    return AnswerRules(READER, BLOCK, may_be_cut, may_be_cut, stop_in_text)
+
+
+def stopped(reader: TextReader = SENTENCES, *, stop_in_text: bool = False) -> AnswerRules:
+    """The rules where nothing but a stop string ends a text inside a sentence."""
+    return AnswerRules(reader, BLOCK, False, has_stop=True, stop_in_text=stop_in_text)
 
 
 def choice(
@@ -100,9 +105,54 @@ class TestWholeAnswers:
         answer = finish_answer({"choices": [choice("", "The")]}, rules())
         assert answer["vocab"] == BLOCK | {"num_words": 0, "num_distinct_words": 0, "max_rank": 0}
 
-    def test_a_stop_string_kept_in_the_text_may_have_cut_a_word(self) -> None:
-        answer = finish_answer({"choices": [choice("The cat sat on a c", "c")]}, rules(stop_in_text=True))
-        assert answer["choices"][0]["message"]["content"] == "The cat sat on a"
+    @pytest.mark.parametrize(
+        ("text", "stop", "kept"),
+        [
+            ("The cat sat", ".", "The cat sat"),
+            ("The cat sat. The hat", ",", "The cat sat. The hat"),
+            ("The cat sat on", " the", "The cat sat on"),
+            ("The cat sat on the c", "at", "The cat sat on the"),
+            ("“The cat", ",” sat", "“The cat"),
+            ("The cat sat. “The hat on ", "the", "The cat sat. “The hat on"),
+            ("The cat sat, “", "The", "The cat sat,"),
+            ("The cat’", "s", "The"),
+        ],
+    )
+    def test_ends_inside_a_sentence_where_a_stop_string_came(self, text: str, stop: str, kept: str) -> None:
+        answer = finish_answer({"choices": [choice(text, stop)]}, stopped())
+        assert answer["choices"][0]["message"]["content"] == kept
+        assert answer["vocab"]["num_words"] == len(kept.split())
+
+    @pytest.mark.parametrize(
+        ("text", "stop", "kept"),
+        [
+            ("The cat sat.", ".", "The cat sat."),
+            ("The cat sat. ", ". ", "The cat sat. "),
+            ("The cat sat.\n", "\n", "The cat sat.\n"),
+            ("The cat sat,", ",", "The cat sat,"),
+            ("The cat “", "“", "The cat “"),
+            ("The cat - ", " - ", "The cat - "),
+            ("The cat sat on the", " the", "The cat sat on the"),
+            # Also where the model went on: it is a word of the list.
+            ("The cat sat on a c", "c", "The cat sat on a c"),
+            ("The cat sat on a ma", "ma", "The cat sat on a"),
+            ("The cat’", "’", "The"),
+        ],
+    )
+    def test_keeps_a_stop_string_that_was_asked_for_unless_it_cut_a_word(self, text: str, stop: str, kept: str) -> None:
+        answer = finish_answer({"choices": [choice(text, stop)]}, stopped(stop_in_text=True))
+        assert answer["choices"][0]["message"]["content"] == kept
+        assert answer["vocab"]["num_words"] == len(re.findall(r"\w+", kept))
+        sent = stream(
+            [chunk(text[:5]), chunk(text[5:], finish_reason="stop", stop_reason=stop)], stopped(stop_in_text=True)
+        )
+        assert text_of(sent) == kept
+        assert sent[-1]["vocab"] == answer["vocab"]
+
+    def test_a_sentence_that_nothing_ended_is_still_trimmed(self) -> None:
+        for reason in ("stop", "length"):
+            answer = finish_answer({"choices": [choice("The cat sat. The hat", finish_reason=reason)]}, stopped())
+            assert answer["choices"][0]["message"]["content"] == "The cat sat."
 
     def test_drops_the_logprobs_of_what_is_trimmed(self) -> None:
         made = choice("The c", "at") | {"logprobs": {"content": [entry("The"), entry(" cat")]}}
@@ -173,7 +223,7 @@ class TestStreams:
 
     def test_reads_on_from_the_last_line(self) -> None:
         reader = TextReader(WordList("en", WORDS, "file"), ListOptions(layout="lines", punctuation="none"), len(WORDS))
-        by = AnswerRules(reader, BLOCK, may_be_cut=True, stop_in_text=False)
+        by = AnswerRules(reader, BLOCK, may_be_cut=True, has_stop=True)
         chunks = [chunk(f"{word}\n") for word in ("The cat sat " * 50).split()]
         sent = stream([*chunks, chunk("The hat i", finish_reason="stop", stop_reason="n")], by)
         assert text_of(sent) == "\n".join(["The", "cat", "sat"] * 50) + "\nThe hat"
@@ -203,17 +253,17 @@ class TestStreams:
     def test_a_stop_string_inside_a_word_without_spaces_cuts_before_it(self) -> None:
         chunks = [chunk("我们去"), chunk("中", finish_reason="stop", stop_reason="国")]
         assert text_of(stream(chunks, AnswerRules(CHINESE, BLOCK, True, False))) == "我们去"
-        whole = [chunk("我们去中", finish_reason="stop", stop_reason="国")]
-        assert text_of(stream(whole, AnswerRules(CHINESE, BLOCK, True, True))) == "我们去"
+        whole = [chunk("我们去中国", finish_reason="stop", stop_reason="国")]
+        assert text_of(stream(whole, AnswerRules(CHINESE, BLOCK, True, True, stop_in_text=True))) == "我们去"
 
     def test_holds_a_sentence_until_it_is_whole(self) -> None:
-        by = AnswerRules(FULL_SENTENCES, BLOCK, may_be_cut=True, stop_in_text=False)
+        by = AnswerRules(FULL_SENTENCES, BLOCK, may_be_cut=True)
         chunks = [chunk(text) for text in ("The cat", " sat. The", " hat! A", " mat", '." c')]
         sent = stream([*chunks, chunk("at", finish_reason="length")], by)
         assert [text_of([one]) for one in sent if text_of([one])] == ["The cat sat.", " The hat!", ' A mat."']
 
     def test_holds_a_quotation_until_it_is_closed(self) -> None:
-        by = AnswerRules(SENTENCES, BLOCK, may_be_cut=True, stop_in_text=False)
+        by = AnswerRules(SENTENCES, BLOCK, may_be_cut=True)
         chunks = [
             chunk(text) for text in ("The cat. “The", " cat sat. The", " hat!", " A mat", ".” A hat. (A", " mat.")
         ]
@@ -287,9 +337,40 @@ class TestStreams:
 
     def test_goes_on_behind_an_entry_that_looks_like_the_end_of_a_sentence(self) -> None:
         reader = TextReader(WordList("en", ("the", "Dr. Ana", "sat"), "file"), ListOptions(), 3)
-        filter_ = StreamFilter(AnswerRules(reader, BLOCK, may_be_cut=True, stop_in_text=False))
+        filter_ = StreamFilter(AnswerRules(reader, BLOCK, may_be_cut=True))
         sent = [text_of(filter_.pass_on(chunk(part))) for part in ("The Dr. Ana", " sat. The", " the sat", " the")]
         assert sent == ["The", " Dr. Ana sat.", " The the", " sat"]
+
+    def test_a_quotation_is_sent_by_words_where_only_a_stop_string_may_end_it(self) -> None:
+        parts = ["The cat: “The", " hat sat. The", " mat sat! A", " cat", " sat.” The", " c"]
+        sent = stream([*map(chunk, parts), chunk("", finish_reason="stop", stop_reason="at")], stopped())
+        assert [text_of([one]) for one in sent] == [
+            "The cat:", " “The hat sat.", " The mat sat!", " A", " cat sat.”", " The", "",
+        ]  # fmt: skip
+
+    @given(st.data())
+    def test_a_stop_string_of_any_kind_leaves_the_same_text_whole_and_in_a_stream(self, data: st.DataObject) -> None:
+        pieces = data.draw(
+            st.lists(st.sampled_from(["the cat", "a", "sat", "in front of", "c"]), min_size=2, max_size=9)
+        )
+        gaps = [data.draw(st.sampled_from([" ", ", ", ". ", "! “", "?” ", " – "])) for _ in pieces[1:]]
+        text = "".join(part for pair in zip(pieces, [*gaps, "."], strict=True) for part in pair)
+        if not SENTENCES.of_broken_off().is_between_words(text):
+            return
+        at = data.draw(st.integers(0, len(text) - 1))
+        stop = text[at : at + data.draw(st.integers(1, 6))]
+        at, in_text = text.index(stop), data.draw(st.booleans())
+        kept, by = text[: at + len(stop) * in_text], stopped(stop_in_text=in_text)
+        whole = finish_answer({"choices": [choice(kept, stop)]}, by)
+        shown = whole["choices"][0]["message"]["content"]
+        assert kept.startswith(shown)
+        if re.fullmatch(r"\W.*\W|\W", stop):
+            assert shown.rstrip(" “–") == kept.rstrip(" “–") and (not in_text or shown == kept)
+        cuts = sorted(data.draw(st.sets(st.integers(0, len(kept)), max_size=6)) | {0, len(kept)})
+        chunks = [chunk(kept[start:end]) for start, end in pairwise(cuts)]
+        sent = stream([*chunks, chunk("", finish_reason="stop", stop_reason=stop)], by)
+        assert text_of(sent) == shown
+        assert sent[-1]["vocab"] == whole["vocab"]
 
     @given(st.lists(st.sampled_from(WORDS[:5] + WORDS[6:]), min_size=1, max_size=12), st.data())
     def test_streamed_text_equals_whole_text_for_every_cut(self, words: list[str], data: st.DataObject) -> None:
@@ -307,7 +388,7 @@ class TestStreams:
 
 def test_the_price_of_the_first_text_is_told_whole_and_in_a_stream() -> None:
     score = TextScore(log_p=-8 * math.log(2), log_mass=-1.5, num_tokens=4)
-    by, cost = AnswerRules(READER, BLOCK, may_be_cut=False, stop_in_text=False), AnswerCost(score, 9)
+    by, cost = AnswerRules(READER, BLOCK, may_be_cut=False), AnswerCost(score, 9)
     price = {"log_mass_per_word": 0.5, "bits_per_char": 0.8, "generated_tokens": 9}
     answer = {"choices": [choice("a cat sat."), choice("the mat", index=1)]}
     whole = finish_answer(answer, by, cost)["vocab"]
@@ -318,6 +399,6 @@ def test_the_price_of_the_first_text_is_told_whole_and_in_a_stream() -> None:
 
 def test_an_empty_first_text_has_no_price() -> None:
     cost = AnswerCost(TextScore(log_p=-1.0), 1)
-    by = AnswerRules(READER, BLOCK, may_be_cut=True, stop_in_text=False)
+    by = AnswerRules(READER, BLOCK, may_be_cut=True)
     block = finish_answer({"choices": [choice(""), choice("the mat", index=1)]}, by, cost)["vocab"]
     assert (block["bits_per_char"], block["log_mass_per_word"], block["num_words"]) == (None, None, 2)
