@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -18,6 +19,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Decoding
 from deployments.search.generator import CachedSteps, EngineGenerator, end_tokens, sentence_tokens
+from deployments.search.logprobs import LOGPROBS_ARGUMENT, LogprobRecorder
 from deployments.search.pacing import StreamPacer
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
@@ -39,6 +41,9 @@ STRUCTURE: Final = "a client's structure"
 """The parameter that an error names, whichever field of the body the structure came from."""
 
 GRAMMAR_ENDED: Final = "it takes the engine too much processor time; make it smaller or less ambiguous"
+
+COPIES_ARGUMENT: Final = "wordbound_copies"
+"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``SearchClient``: how many times the text is given."""
 
 
 class SearchClient:
@@ -79,8 +84,18 @@ class SearchClient:
         """
         extra_args = dict(sampling_params.extra_args or {})
         search: SearchRequest | None = extra_args.pop(SEARCH_ARGUMENT, None)
+        recorder: tuple[LogprobRecorder, int] | None = extra_args.pop(LOGPROBS_ARGUMENT, None)
+        details: DetailRecorder | None = extra_args.pop(DETAILS_ARGUMENT, None)
+        num_copies: int = extra_args.pop(COPIES_ARGUMENT, 1)
         answer = self._generate(prompt, sampling_params, request_id, search, extra_args, options)
-        return _with_grammar_check(self._with_fit_check(answer, sampling_params), sampling_params)
+        if details is None:
+            answer = self._without_unlisted_logprobs(answer, sampling_params)
+        answer = _with_grammar_check(self._with_fit_check(answer, sampling_params), sampling_params)
+        if num_copies > 1:
+            answer = _copied(answer, num_copies)
+        if details is not None:
+            return _with_details_recorded(answer, details)
+        return answer if recorder is None else _without_logprobs(answer, *recorder)
 
     def _generate(
         self,
@@ -93,26 +108,19 @@ class SearchClient:
     ) -> AsyncGenerator[RequestOutput, None]:
         """Dispatch a request by its search: pass it through, or backtrack, score or search."""
         if search is None:
-            details: DetailRecorder | None = extra_args.pop(DETAILS_ARGUMENT, None)
             sampling_params.extra_args = extra_args or None
             traced = {**options, "trace_headers": trace_headers()}
             answer = self._client.generate(prompt, sampling_params, request_id, **traced)
             if sampling_params.output_kind == RequestOutputKind.DELTA:
                 answer = self._pacer.pace(answer)
-            if details is not None:
-                return _with_details_recorded(answer, details)
-            return self._without_unlisted_logprobs(answer, sampling_params)
+            return answer
         params = sampling_params.clone()
         params.extra_args = extra_args or None
         decoding = search.decoding
         if decoding.rescue:
-            return self._without_unlisted_logprobs(
-                self._rescue(prompt, params, request_id, search, options), sampling_params
-            )
+            return self._rescue(prompt, params, request_id, search, options)
         if max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1:
-            return self._without_unlisted_logprobs(
-                self._score(prompt, params, request_id, search, options), sampling_params
-            )
+            return self._score(prompt, params, request_id, search, options)
         return self._search(prompt, params, request_id, search, options)
 
     async def _search(
@@ -263,6 +271,8 @@ class SearchClient:
             async for output in answer:
                 for completion in output.outputs:
                     listed.keep_listed(completion)
+                    # A long answer's take a while, and other requests wait for this loop.
+                    await asyncio.sleep(0)
                 yield output
 
     async def _constraint(self, params: SamplingParams) -> Constraint | None:
@@ -318,6 +328,14 @@ async def _check_grammar(answer: AsyncGenerator[RequestOutput, None]) -> AsyncGe
             yield output
 
 
+async def _copied(answer: AsyncGenerator[RequestOutput, None], number: int) -> AsyncGenerator[RequestOutput, None]:
+    """Yield an answer of one text as one of so many choices with this text."""
+    async with aclosing(answer):
+        async for output in answer:
+            output.outputs = [replace(one, index=index) for one in output.outputs for index in range(number)]
+            yield output
+
+
 async def _with_details_recorded(
     answer: AsyncGenerator[RequestOutput, None], details: DetailRecorder
 ) -> AsyncGenerator[RequestOutput, None]:
@@ -326,6 +344,17 @@ async def _with_details_recorded(
         async for output in answer:
             for completion in output.outputs:
                 details.record(completion)
+            yield output
+
+
+async def _without_logprobs(
+    answer: AsyncGenerator[RequestOutput, None], recorder: LogprobRecorder, prompt: int
+) -> AsyncGenerator[RequestOutput, None]:
+    """Yield a whole answer whose logprobs ``recorder`` has taken."""
+    async with aclosing(answer):
+        async for output in answer:
+            for completion in output.outputs:
+                recorder.take(prompt, completion)
             yield output
 
 

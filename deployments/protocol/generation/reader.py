@@ -122,6 +122,7 @@ class ChatRequestReader:
             raise BadRequestError("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
         if fields.get("tool_choice", "none") != "none" and not fields.get("tools"):
             raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
+        self._check_logprobs(body)
         vocabulary = request.vocabulary()
         if vocabulary is not None and (bad_words := fields.pop("bad_words", None)):
             del body["bad_words"]
@@ -135,6 +136,27 @@ class ChatRequestReader:
             self._adapters.check_asked(request.adapter, body["model"], self._model_id)
             decoding = decoding.model_copy(update={"author": author, "adapter": request.adapter})
         return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
+
+    def _check_logprobs(self, body: dict[str, Any]) -> None:
+        """Refuse more log-probabilities than one answer may have."""
+        asked = body.get("logprobs")
+        if asked is None or asked is False:
+            return
+        # A chat's field only says whether.
+        name = "top_logprobs" if asked is True else "logprobs"
+        num_ids = len(body.get("logprob_token_ids", ()))
+        if num_ids:
+            name = "logprob_token_ids"
+        num_each = (num_ids or int(body.get(name, 0))) + 1
+        num_texts = num_prompts(body) * body.get("n", 1)
+        number = num_texts * body["max_tokens"] * num_each
+        if number > self._limits.max_logprobs:
+            raise BadRequestError(
+                f"An answer has at most {self._limits.max_logprobs} log-probabilities, and these fields ask for "
+                f"{number}: {num_texts} texts ('n'), each of 'max_tokens' {body['max_tokens']} tokens, each with "
+                f"{num_each} of them ('{name}' and its own). Ask for less of one of these, or send several requests.",
+                name,
+            )
 
     def _max_tokens(self, fields: dict[str, Any]) -> int:
         """Return the ``max_tokens`` of a request, by either name, or the default."""

@@ -157,8 +157,7 @@ class ChatAnswerer:
         if not self._prompts.has_chat_template:
             raise EngineError(
                 400,
-                f"The model {self._settings.model_id} has no chat template, so it cannot chat: "
-                "serve an instruction-tuned model, or set engine_kwargs.chat_template.",
+                f"The model {self._settings.model_id} has no chat template, so it cannot chat: send a completion.",
                 param="model",
                 code="no_chat_template",
             )

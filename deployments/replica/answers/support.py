@@ -74,7 +74,7 @@ def check_supported(
     if configuration.has_reasoning_parser(settings):
         _refuse(asked, _NEEDS_SCORES, "for the model of this service thinks before it answers")
     if settings.engine_kwargs.get("speculative_config"):
-        _refuse(asked, _NEEDS_SCORES, "for the engine of this service drafts tokens (speculative_config)")
+        _refuse(asked, _NEEDS_SCORES, "for the engine of this service drafts tokens")
 
 
 def check_fields(body: ChatBody, settings: Settings) -> None:

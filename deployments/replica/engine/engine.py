@@ -1,7 +1,9 @@
 """The engine of a replica: turn a checked body into vLLM's request, start it, and map the engine's errors to ours."""
 
+import asyncio
 import json
 import math
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
@@ -19,7 +21,8 @@ from deployments.contract import Answer, ChatBody
 from deployments.errors import EngineError
 from deployments.protocol.generation.structure import structure_field
 from deployments.ray_private import engine_client, serving_chat, serving_completion
-from deployments.search.client import STRUCTURE, SearchClient
+from deployments.search.client import COPIES_ARGUMENT, STRUCTURE, SearchClient
+from deployments.search.logprobs import LogprobRecorder
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.token_details import DetailRecorder
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -31,6 +34,14 @@ CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
 _ERROR_EVENT: Final = 'data: {"error"'
 _LAST_EVENT: Final = "data: [DONE]"
 _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_len"})
+
+_SERVER_OPTION: Final = re.compile(r"--[a-z]{2}")
+"""In a message of vLLM's: it names an option of its server, which no client can set."""
+
+_NEEDS_SERVER_OPTION: Final = ("tool_choice", "thinking_token_budget")
+
+_GREEDY_BELOW: Final = 1e-5
+"""vLLM takes a lower temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
 
 
 class _ServiceRequest:
@@ -45,14 +56,29 @@ class _ServiceRequest:
     _structure_param: str | None
     _search: SearchRequest | None
     _details: DetailRecorder | None
+    _recorder: LogprobRecorder | None
 
     def build_tok_params(self, model_config: Any) -> Any:
         params = super().build_tok_params(model_config)  # type: ignore[misc]  # vLLM's, beside which this is a base
         limit = min(self._max_input_tokens + params.max_output_tokens, params.max_total_tokens)
         return replace(params, max_total_tokens=limit)
 
-    def to_sampling_params(self, *args: Any, **kwargs: Any) -> Any:
-        params = super().to_sampling_params(*args, **kwargs)  # type: ignore[misc]
+    def to_sampling_params(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._recorder is not None:
+            # Of a completion with several prompts, one call after the other.
+            self.logprobs = self._recorder.asked
+        n, self.n = self.n or 1, 1
+        # vLLM refuses several texts at temperature 0, which are the same; OpenAI does not.
+        params = super().to_sampling_params(*args, **kwargs)
+        self.n = n
+        if n > 1 and params.temperature < _GREEDY_BELOW:
+            params.extra_args = {**(params.extra_args or {}), COPIES_ARGUMENT: n}
+        else:
+            params.n = n
+        if self._recorder is not None:
+            self._recorder.ask(params)
+            # So that vLLM's server makes none.
+            self.logprobs = None
         if self._search is not None:
             params.extra_args = {**(params.extra_args or {}), SEARCH_ARGUMENT: self._search}
         if self._details is not None:
@@ -66,6 +92,7 @@ class _ChatRequest(_ServiceRequest, ChatCompletionRequest):
     _max_input_tokens: int = PrivateAttr(default=2**31)
     _search: SearchRequest | None = PrivateAttr(default=None)
     _details: DetailRecorder | None = PrivateAttr(default=None)
+    _recorder: LogprobRecorder | None = PrivateAttr(default=None)
 
 
 class _CompletionRequest(_ServiceRequest, CompletionRequest):
@@ -74,6 +101,7 @@ class _CompletionRequest(_ServiceRequest, CompletionRequest):
     _max_input_tokens: int = PrivateAttr(default=2**31)
     _search: SearchRequest | None = PrivateAttr(default=None)
     _details: DetailRecorder | None = PrivateAttr(default=None)
+    _recorder: LogprobRecorder | None = PrivateAttr(default=None)
 
 
 Request: TypeAlias = _ChatRequest | _CompletionRequest
@@ -221,6 +249,8 @@ def _build_request(
     request._structure_param = structure_field(body)
     request._search = search
     request._details = details
+    if not request.stream:
+        request._recorder = LogprobRecorder.of(request)
     return request
 
 
@@ -244,6 +274,9 @@ async def answer(server: LLMServer, request: Request) -> AsyncIterator[Answer | 
                 raise _refusal_of(request, item.error.model_dump())
             else:
                 part, is_last = item.model_dump(mode="json", exclude_none=False), True
+                if request._recorder is not None and not _hides_thoughts(server, request):
+                    decode = engine_client(server).renderer.get_tokenizer().decode
+                    await asyncio.to_thread(request._recorder.attach, part, decode)
             if is_last and request._search is not None:
                 searches: SearchClient = serving_chat(server).engine_client
                 if (cost := searches.cost_of(request._search)) is not None:
@@ -257,6 +290,11 @@ def _refusal_of(request: Request, error: Mapping[str, Any]) -> EngineError:
         said = f"The engine cannot follow '{request._structure_param}': {_without_suffix(error['message'])}."
         return EngineError(400, said, param=request._structure_param)
     return refusal(error, request._max_input_tokens, request._prompt_param)
+
+
+def _hides_thoughts(server: LLMServer, request: Request) -> bool:
+    """Return whether a chat's thoughts are left out of its answer: log-probabilities are those of thoughts too."""
+    return getattr(request, "include_reasoning", None) is False and serving_chat(server).parser_cls is not None
 
 
 async def has_room(server: LLMServer, request: ChatCompletionRequest) -> bool:
@@ -317,7 +355,12 @@ def refusal(
         return EngineError(status, "The engine failed on this request; it can be sent again.", code="engine_error")
     if param in _PROMPT_PARAMETERS:
         return too_long(f"{max_input_tokens} tokens" if max_input_tokens else "what the model can read", prompt_param)
-    return EngineError(status, _without_suffix(str(error.get("message") or "The request is not valid.")), param=param)
+    message = _without_suffix(str(error.get("message") or "The request is not valid."))
+    if _SERVER_OPTION.search(message):
+        param = param or next((name for name in _NEEDS_SERVER_OPTION if name in message.replace(" ", "_")), None)
+        named = "A field of this request" if param is None else f"'{param}'"
+        message = f"{named} asks for what this service does not have. Leave it out, or give it another value."
+    return EngineError(status, message, param=param)
 
 
 def too_long(limit: str, prompt_param: str) -> EngineError:

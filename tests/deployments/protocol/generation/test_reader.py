@@ -534,3 +534,32 @@ def test_a_budget_too_small_for_a_sentence_names_the_least_and_the_way_out() -> 
         check_max_tokens(read(vocab={"lang": "en"}, max_tokens=2), resolved)
     with pytest.raises(BadRequestError, match=r"fits into fewer\.$"):
         check_max_tokens(read(vocab={"lang": "en", "end": "word"}, max_tokens=2), resolved)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"n": 8, "top_logprobs": 20, "max_tokens": 298}, "top_logprobs"),
+        ({"n": 8, "top_logprobs": 20}, "top_logprobs"),
+        ({"logprob_token_ids": list(range(1000)), "max_tokens": 50}, "logprob_token_ids"),
+    ],
+)
+def test_more_logprobs_than_an_answer_may_have_are_refused(fields: dict[str, Any], param: str) -> None:
+    error = fault(logprobs=True, **fields)
+    assert (error.status, error.param) == (400, param)
+    assert "at most 50000 log-probabilities" in error.message
+    for name in ("'n'", "'max_tokens'", f"'{param}'"):
+        assert name in error.message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"n": 8, "top_logprobs": 20, "max_tokens": 297, "logprobs": True},
+        {"top_logprobs": 20, "logprobs": True},
+        {"n": 8, "logprobs": True},
+        {"n": 8, "logprobs": False},
+    ],
+)
+def test_as_many_logprobs_as_the_limit_says_may_be_asked_for(fields: dict[str, Any]) -> None:
+    assert read(**fields).body["n" if "n" in fields else "top_logprobs"]

@@ -9,6 +9,7 @@ from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 from deployments.contract import Decoding
 from deployments.errors import EngineError
 from deployments.replica.engine import configuration, engine
+from deployments.search.client import COPIES_ARGUMENT
 from deployments.search.request import SEARCH_ARGUMENT, SearchRequest
 from deployments.settings.service import Settings, SettingsError
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
@@ -225,3 +226,36 @@ def test_steps_are_counted_where_the_engine_keeps_statistics(keeps_statistics: b
     served: Any = SimpleNamespace(engine=SimpleNamespace(_engine_client=SimpleNamespace(logger_manager=manager)))
     counter = engine.count_steps(served)
     assert loggers == ([counter] if keeps_statistics else [])
+
+
+def sampling_params(build: Any = engine.chat_request, **fields: Any) -> Any:
+    request = build({**BODY, **fields}, request_id="r", max_input_tokens=9)
+    params = request.to_sampling_params(9, {})
+    assert request.n == fields.get("n")
+    return params
+
+
+def test_several_texts_at_temperature_0_are_one_given_several_times() -> None:
+    params = sampling_params(n=3, temperature=0)
+    assert (params.n, params.extra_args) == (1, {COPIES_ARGUMENT: 3})
+    params = sampling_params(n=3, temperature=0.5)
+    assert (params.n, params.extra_args) == (3, None)
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "tool_choice"),
+        ('tool_choice="required" requires --tool-call-parser to be set', "tool_choice"),
+        (
+            "thinking_token_budget is set but reasoning_config is not. Please set --reasoning-parser",
+            "thinking_token_budget",
+        ),
+        ("Start the server with --some-new-option.", None),
+    ],
+)
+def test_no_client_is_told_of_an_option_of_vllms_server(message: str, param: str | None) -> None:
+    refused = engine.refusal({"code": 400, "message": message, "param": None})
+    assert (refused.status, refused.param) == (400, param)
+    assert "--" not in refused.message
+    assert refused.message.startswith("A field" if param is None else f"'{param}'")
