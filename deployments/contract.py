@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from deployments.errors import ApiError
 from vocab.decoding.select import Select
 from vocab.lists.levels import resolve_level
-from vocab.lists.wordlists import AskedSource, Unit
+from vocab.lists.wordlists import AskedSource, Source, Unit
 from vocab.options import Case, End, Layout, ListOptions, Punctuation, Segmentation
 from vocab.text.changes import ListChanges
 
@@ -258,6 +258,7 @@ class ResolvedVocabulary(BaseModel):
         changes_digest: The artefact of the words added and left out, if any.
         options: What is allowed between the words.
         lang: As asked for; None for a client's own list without a language.
+        source: Where the words of the list come from: a file of the service, a built-in list, or the request.
         n_words: As asked for, also where the list is shorter; else the size of the list in ``unit``.
         unit: As asked for.
         fewest_tokens: Tokens of the shortest text, end-of-text token included; a smaller ``max_tokens`` cannot be
@@ -270,6 +271,7 @@ class ResolvedVocabulary(BaseModel):
     changes_digest: str | None = None
     options: ListOptions = USUAL_OPTIONS
     lang: str | None
+    source: Source = "inline"
     n_words: int = Field(ge=1)
     unit: Unit = "form"
     fewest_tokens: int = Field(ge=1)

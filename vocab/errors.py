@@ -19,6 +19,7 @@ VocabularyError
 │   └── CompileQueueError       429
 ├── DocumentError               400  the caller's mistake
 ├── ReadingsError               400  the caller's mistake
+├── WordListFolderError         500  the operator's mistake; at the start, the service does not start
 ├── DeadEndError                500  our fault
 └── ArtefactError               500  our fault
 """
@@ -62,6 +63,10 @@ class ListTooLargeError(WordListError):
 
 class ChangesTooLargeError(ListTooLargeError):
     """A list takes too much work or memory with the words that a request adds or leaves out."""
+
+
+class WordListFolderError(VocabularyError):
+    """The folder of list files that was named is not there, or cannot be read; the message names it."""
 
 
 class OptionsError(VocabularyError):

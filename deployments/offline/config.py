@@ -65,8 +65,12 @@ class OfflineConfig:
     offline: OfflineSettings
 
     @classmethod
-    def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:
+    def load(
+        cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> Self:
         """Return the configuration of YAML arguments, secret files and the environment.
+
+        ``folder`` is that of the YAML file, for its relative paths; None where it is not known.
 
         Raises:
             SettingsError: Names each bad key, its value and what was expected.
@@ -75,7 +79,7 @@ class OfflineConfig:
         block = args.pop(BLOCK, None) or {}
         # There is no HTTP front here, so any key will do.
         variables = {**(os.environ if environment is None else environment), f"{PREFIX}SECRET_TOKEN": uuid4().hex}
-        settings = Settings.load(args, variables)
+        settings = Settings.load(args, variables, folder)
         try:
             config = cls(settings, OfflineSettings.model_validate(block))
         except ValidationError as error:
@@ -96,7 +100,7 @@ class OfflineConfig:
             raise SettingsError(f"{path}: cannot be read: {error}") from None
         if not isinstance(args, Mapping):
             raise SettingsError(f"{path}: expected keys and values, such as model_name: …")
-        return cls.load(args, environment)
+        return cls.load(args, environment, path.absolute().parent)
 
     @property
     def digest(self) -> str:

@@ -33,6 +33,7 @@ from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.deployment import Vocabulary
 from vocab.errors import VocabularyError
+from vocab.lists.wordlists import paths_in
 
 SMALL_TASK: Final[dict[str, Any]] = {"num_cpus": 0.25, "compute": TaskPoolStrategy(size=2)}
 """For what prepares rows: one core is enough for many engines, which may take all processors. Without a bound, Ray Data
@@ -134,6 +135,8 @@ class Coordinator:
     ``deployments.vocabulary.deployment`` documents the results and errors of its first three methods."""
 
     def __init__(self, settings: Settings) -> None:
+        # Without its folder of list files a run ends here: of an error later, each row would be one.
+        paths_in(settings.wordlist_dir)
         self._settings = settings
         self._attempts = Attempts()
         self._vocabulary = SingleFlight(1)

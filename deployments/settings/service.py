@@ -140,7 +140,10 @@ class Settings(BaseSettings):
     plugin does not support. A model whose tokenizer has no fast implementation has it in any case; its replicas warn
     of it when they read the tokenizer."""
     wordlist_dir: Path | None = None
-    """Folder of ``<lang>.txt`` files, one word a line in rank order; found before the built-in lists."""
+    """Folder of ``<lang>.txt`` files, one word a line in rank order; found before the built-in lists. Where it is named
+    and not there, the service does not start. A relative path is taken from the folder of the ``.env`` or secret file
+    that names it, or the working directory for a variable; in Serve's YAML file the path is absolute, here and in
+    ``secrets_dir`` and ``env_file``."""
     prebuild_langs: CommaSeparated = ()
     """Lists compiled before the service reports ready."""
     prebuild_prefix: int = Field(default=1000, ge=1)
@@ -268,15 +271,18 @@ class Settings(BaseSettings):
         return self
 
     @classmethod
-    def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:
+    def load(
+        cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> Self:
         """Load the settings from YAML arguments, an ``.env`` file, secret files and the environment.
 
         Where ``environment`` is given, it stands for all of this process's: then no file is read that nothing names.
+        ``folder`` is that of the YAML file, for its relative paths; None where it is not known.
 
         Raises:
             SettingsError: Names each bad key, its value and what was expected.
         """
-        sources = Sources(cls, args, environment)
+        sources = Sources(cls, args, environment, folder)
         try:
             settings = cls(_build_sources=(sources.readers, {}))
         except ValidationError as error:

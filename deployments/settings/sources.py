@@ -167,6 +167,11 @@ ON_A_CLUSTER: Final = (
 )
 
 
+READ_PATHS: Final = frozenset({"wordlist_dir", "secrets_dir", "env_file"})
+"""Settings that name what is read and was put there by somebody: a relative path of one is taken from the folder of the
+file that gives it, so that it means the same in every process."""
+
+
 class SettingsError(ValueError):
     """A setting is unknown or has a bad value; the text says which and what was expected."""
 
@@ -175,10 +180,17 @@ class Variables(EnvSettingsSource):
     """Settings from variables: those of the environment, or secret files that are named like them.
 
     Unlike in the base class, a value that should be JSON and is not is left to validation, which names it.
+
+    Args:
+        settings: The settings' class.
+        variables: By name.
+        folder: Where their relative paths begin: the folder of their file, or the working directory.
     """
 
-    def __init__(self, settings: type[BaseSettings], variables: Mapping[str, str]) -> None:
+    def __init__(self, settings: type[BaseSettings], variables: Mapping[str, str], folder: Path) -> None:
         super().__init__(settings)
+        self._paths = {_variable(name) for name in READ_PATHS}
+        self._folder = folder
         self._names: dict[str, str] = {}
         self.env_vars = {}
         # An empty variable counts as unset.
@@ -197,6 +209,8 @@ class Variables(EnvSettingsSource):
         """Set a variable from what ``name`` gives, unless an earlier name gave it."""
         if variable not in self._names:
             self._names[variable] = name
+            if variable in self._paths:
+                value = str(self._folder / Path(value).expanduser())
             self.env_vars = {**self.env_vars, variable: value}
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
@@ -278,24 +292,32 @@ class Sources:
     """
 
     def __init__(
-        self, settings: type[BaseSettings], args: Mapping[str, Any], environment: Mapping[str, str] | None
+        self,
+        settings: type[BaseSettings],
+        args: Mapping[str, Any],
+        environment: Mapping[str, str] | None,
+        folder: Path | None = None,
     ) -> None:
         """Read the files that the sources name.
 
         Where ``environment`` is given, it stands for all of this process's: then no file is read that nothing names.
+        ``folder`` is that of the file of ``args``; None where it is not known.
 
         Raises:
-            SettingsError: One cannot be read, or a variable has a bad value.
+            SettingsError: One cannot be read, a variable has a bad value, or a path of ``args`` is relative to nothing.
         """
-        args = {str(key): value for key, value in args.items()}
-        variables = Variables(settings, os.environ if environment is None else environment)
+        args = {str(key): _resolve_path(str(key), value, folder) for key, value in args.items()}
+        here = Path.cwd()
+        variables = Variables(settings, os.environ if environment is None else environment, here)
         env_file = variables().get("env_file") or args.get("env_file")
         if env_file is None and environment is None and Path(ENV_FILE).is_file():
             env_file = ENV_FILE
-        path = Path(str(env_file or ENV_FILE)).expanduser().absolute()
+        path = here / str(env_file or ENV_FILE)
         in_file = {} if env_file is None else read_env_file(variables.name_of("env_file") or "env_file", path)
-        filed = Variables(settings, in_file)
-        secrets = Variables(settings, read_secrets(variables, filed().get("secrets_dir") or args.get("secrets_dir")))
+        filed = Variables(settings, in_file, path.parent)
+        other = filed().get("secrets_dir") or args.get("secrets_dir")
+        secrets_dir = Path(str(variables().get("secrets_dir") or other or here))
+        secrets = Variables(settings, read_secrets(variables, other), secrets_dir)
         by_kind = {"environment": variables, "secret file": secrets, str(path): filed}
         self.readers = (*by_kind.values(), InitSettingsSource(settings, args))
         self.names: dict[str, list[str]] = {}
@@ -306,6 +328,23 @@ class Sources:
         self.warnings = list(dict.fromkeys(line for reader in by_kind.values() for line in reader.warnings))
         if unknown := sorted(name for name in in_file if not is_known(name)):
             self.warnings.append(f"{path}: these names are no settings and are ignored: {', '.join(unknown)}")
+
+
+def _resolve_path(name: str, value: Any, folder: Path | None) -> Any:
+    """Return the value of a setting in a file's arguments; a path that is read becomes absolute.
+
+    Raises:
+        SettingsError: It is relative, and the file's folder is not known.
+    """
+    if name not in READ_PATHS or not isinstance(value, str):
+        return value
+    path = Path(value).expanduser()
+    if folder is None and not path.is_absolute():
+        raise SettingsError(
+            f"{name}={value!r}: expected an absolute path: Serve passes on what a YAML file says, but not where "
+            "it lies, and its processes run in other folders"
+        )
+    return str((folder or Path()) / path)
 
 
 def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -> Iterator[str]:

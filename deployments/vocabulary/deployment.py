@@ -31,6 +31,7 @@ from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.compiler.compile_process import WorkerCommand
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
 from vocab.errors import CompileQueueError, EmptyWordListError, VocabularyError, WordListError
+from vocab.lists.wordlists import paths_in
 
 logger = logging.getLogger("ray.serve")
 
@@ -71,8 +72,13 @@ class Vocabulary:
 
     @classmethod
     async def create(cls, settings: Settings, *, compiler: ListCompilePool | None = None) -> Self:
-        """Open the store, start the compiler, and compile the lists of ``prebuild_langs``."""
+        """Open the store, start the compiler, and compile the lists of ``prebuild_langs``.
+
+        Raises:
+            WordListFolderError: The folder of list files is not on this node.
+        """
         set_up_process(settings)
+        await asyncio.to_thread(paths_in, settings.wordlist_dir)
         shared = None
         if settings.artefact_store is not None:
             shared = SharedStore(settings.artefact_store, settings.artefact_store_bytes)
@@ -94,7 +100,7 @@ class Vocabulary:
                 CompileQueueError where too much of the owner waits.
             ArtefactError: Its artefact could not be written.
         """
-        spec = await asyncio.to_thread(spec.resolve_level, self._settings.wordlist_dir)
+        asked, spec = spec, await asyncio.to_thread(spec.resolve_level, self._settings.wordlist_dir)
         base = await self._list(spec, owner)
         changes = await self._changes(base, spec, owner)
         n_words = spec.n_words or base.num_ranks
@@ -112,6 +118,8 @@ class Vocabulary:
             changes_digest=changes,
             options=spec.options,
             lang=spec.lang,
+            # The words of a level come from its file.
+            source="file" if asked.words is None and spec.words is not None else base.source,
             n_words=n_words,
             unit=spec.unit,
             fewest_tokens=max(fewest, 1),

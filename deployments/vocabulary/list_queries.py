@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import json
-import os
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
@@ -297,16 +296,15 @@ def stamp_of(lang: str, source: AskedSource, wordlist_dir: Path | None) -> Stamp
 
     Raises:
         WordListError: There is no list of that name.
+        WordListFolderError: The folder is not there.
     """
     folder = wordlist_dir if source == "auto" else None
     check_known(lang, folder)
-    if folder is not None and folder.is_dir():
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name == f"{lang}.txt":
-                    status = entry.stat()
-                    return status.st_mtime_ns, status.st_size, status.st_ino
-    return None
+    path = list_files(folder).get(lang)
+    if path is None:
+        return None
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _json(value: dict[str, Any]) -> bytes:

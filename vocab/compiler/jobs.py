@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from vocab import errors
 from vocab.errors import CompileError, VocabularyError
-from vocab.lists.wordlists import AskedSource, Unit
+from vocab.lists.wordlists import AskedSource, Source, Unit
 from vocab.options import ListOptions
 
 
@@ -90,6 +90,7 @@ class Compiled:
         dropped_words: The first of them.
         was_stored: Whether it existed, so that nothing was compiled.
         seconds: How long the job took.
+        source: Where the words of a list come from.
     """
 
     digest: str
@@ -100,6 +101,7 @@ class Compiled:
     dropped_words: tuple[str, ...] = ()
     was_stored: bool = False
     seconds: float = 0.0
+    source: Source = "inline"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ from vocab.compiler.jobs import (
 from vocab.compiler.warm_up import warm_up, warm_up_segmented
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, unspaced_language
+from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, paths_in, unspaced_language
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, frame_for
@@ -151,8 +151,7 @@ class ListCompiler:
 
     def _is_file(self, name: str) -> bool:
         """Return whether the folder of list files has one of this name."""
-        folder = self._wordlist_dir
-        return folder is not None and folder.is_dir() and any(path.stem == name for path in folder.iterdir())
+        return any(path.stem == name for path in paths_in(self._wordlist_dir))
 
     def _compile(self, word_list: WordList, *, is_whole: bool) -> Compiled:
         """Load a list's artefact from the store, or build and store it."""
@@ -174,6 +173,7 @@ class ListCompiler:
         return Compiled(
             digest=digest,
             num_ranks=listed.num_ranks + num_ranks - word_list.num_ranks,
+            source=word_list.source,
             num_ranks_here=listed.num_ranks,
             num_words=listed.num_words,
             num_dropped=len(words.dropped_words),

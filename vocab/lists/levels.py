@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from vocab.csv_cells import read_cell, write_csv
 from vocab.errors import InvalidWordListError, UnknownLevelError
 from vocab.lists.entries import clean_entry
-from vocab.lists.wordlists import check_language, language_of
+from vocab.lists.wordlists import check_language, language_of, paths_in
 
 MAX_FILE_BYTES: Final = 16 * 2**20
 """Of a file of levels. Costs ten times its size while it is read. The longest published list has 1 MB."""
@@ -173,8 +173,8 @@ def levels_here(folder: Path | None) -> Iterator[tuple[str, str, tuple[str, ...]
 def languages_here(family: Family, folder: Path | None) -> tuple[str, ...]:
     """Return the languages of a family whose files are in the folder, sorted."""
     ends = f"_{family.name}.csv"
-    files = folder.iterdir() if folder is not None and folder.is_dir() else ()
-    return tuple(sorted(path.name.removesuffix(ends) for path in files if path.name.endswith(ends) and path.is_file()))
+    files = [path for path in paths_in(folder) if path.name.endswith(ends) and path.is_file()]
+    return tuple(sorted(path.name.removesuffix(ends) for path in files))
 
 
 def find_level_file(family: Family, language: str, folder: Path | None) -> Path | None:

@@ -19,7 +19,13 @@ from typing import Final, Literal
 
 import wordfreq
 
-from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
+from vocab.errors import (
+    EmptyWordListError,
+    InvalidWordListError,
+    UnknownLanguageError,
+    UnsupportedScriptError,
+    WordListFolderError,
+)
 from vocab.lists.cleaned import cleaned_languages, differences_of
 from vocab.lists.entries import clean_entry, clean_words
 from vocab.marks import APOSTROPHES
@@ -141,6 +147,7 @@ def load_word_list(
         UnknownLanguageError: No list of that name.
         InvalidWordListError: A line of the file cannot be a word.
         EmptyWordListError: No word is left.
+        WordListFolderError: As ``paths_in``.
     """
     check_supported(lang)
     files = list_files(wordlist_dir) if source == "auto" else {}
@@ -274,14 +281,33 @@ def language_of(name: str) -> str:
 
 
 def list_files(wordlist_dir: Path | None) -> dict[str, Path]:
-    """Return the list files in a folder, by name; none without a folder."""
-    if wordlist_dir is None or not wordlist_dir.is_dir():
-        return {}
+    """Return the list files in a folder, by name; none without a folder.
+
+    Raises:
+        WordListFolderError: As ``paths_in``.
+    """
     return {
         path.stem: path
-        for path in wordlist_dir.iterdir()
+        for path in paths_in(wordlist_dir)
         if path.suffix == ".txt" and LIST_NAME.fullmatch(path.stem) and path.is_file()
     }
+
+
+def paths_in(wordlist_dir: Path | None) -> list[Path]:
+    """Return what lies in the folder of list files; nothing without a folder.
+
+    Raises:
+        WordListFolderError: The folder is not there, or cannot be read: a built-in list would be served in its place.
+    """
+    if wordlist_dir is None:
+        return []
+    try:
+        return list(wordlist_dir.iterdir())
+    except OSError as error:
+        raise WordListFolderError(
+            f"The folder of word lists {str(wordlist_dir)!r} (WORDLIST_DIR) cannot be read: {error.strerror}. Name the "
+            "folder that has them, or leave it out for the built-in lists."
+        ) from None
 
 
 def words_of_file(path: Path, unspaced: str | None = None) -> tuple[str, ...]:

@@ -49,8 +49,8 @@ def rows_of(output: RequestOutput) -> torch.Tensor:
     if not rows:
         raise RowsMissingError(
             "the engine returned no next-token rows: wordbound's plugin is not installed in it. Call "
-            "vocab.vllm_plugin.use_plugin() before an engine of your own is made. If it was called, this vLLM is one that "
-            "the plugin does not support (see the engine's log at its start)"
+            "vocab.vllm_plugin.use_plugin() before an engine of your own is made. If it was, the plugin does not know "
+            "this vLLM (see the engine's log at its start)"
         )
     return rows[0] if len(rows) == 1 else torch.cat(rows)
 

@@ -17,7 +17,7 @@ from vocab.lists.levels import (
     read_levels,
     write_levels,
 )
-from vocab.lists.wordlists import check_language, reference_dictionary, unspaced_language, words_with
+from vocab.lists.wordlists import check_language, paths_in, reference_dictionary, unspaced_language, words_with
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
 from vocab.readings import check_readings, reading_of
 from vocab.text.grammar import Dialect, write_grammar
@@ -68,6 +68,7 @@ def levels(
 
 def _show(folder: Path | None, lang: str | None) -> None:
     """Print the named levels of every published list, with the files found and those that are missing."""
+    paths_in(folder)
     print(f"{' '.join(BANDS)}\n  any language: the first words of its own list")
     for family in FAMILIES:
         if lang is not None and family.languages and lang not in family.languages:

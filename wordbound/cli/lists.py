@@ -15,6 +15,7 @@ from vocab.lists.wordlists import (
     WordList,
     check_language,
     load_word_list,
+    paths_in,
     unspaced_language,
     words_of_file,
 )
@@ -63,8 +64,10 @@ class LocalListOptions:
 
         Raises:
             typer.BadParameter: They name none, or do not go together.
-            VocabularyError, OSError: There is no such list, or it cannot be read.
+            VocabularyError, OSError: There is no such list or folder, or it cannot be read.
         """
+        # Named and not there: a mistake, whichever list is meant.
+        paths_in(self.folder)
         if self.list_file is not None:
             if self.level is not None:
                 raise typer.BadParameter("choose one of --list and --level")

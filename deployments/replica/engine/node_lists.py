@@ -101,6 +101,7 @@ class NodeList:
             "id": vocabulary.id,
             "list_id": vocabulary.digest,
             "lang": vocabulary.lang,
+            "source": vocabulary.source,
             "n_words": vocabulary.n_words,
             "unit": vocabulary.unit,
             **{

@@ -22,8 +22,11 @@ def test_a_key_in_the_environment_is_of_no_use_and_does_no_harm() -> None:
 
 def test_a_file_gives_settings_and_the_block_of_the_run(tmp_path: Path) -> None:
     path = tmp_path / "offline.yaml"
-    path.write_text("model_name: /models/toy\nlimits: {max_new_tokens: 50}\noffline: {engines: 3}\n")
+    path.write_text(
+        "model_name: /models/toy\nlimits: {max_new_tokens: 50}\nwordlist_dir: lists\noffline: {engines: 3}\n"
+    )
     config = OfflineConfig.read(path, {})
+    assert config.settings.wordlist_dir == tmp_path / "lists"
     assert (config.settings.limits.max_new_tokens, config.offline.engines) == (50, 3)
 
 

@@ -53,6 +53,22 @@ def test_an_empty_variable_gives_nothing() -> None:
     assert load({"TORCH_DTYPE": " ", "WORDBOUND_HINT": ""}, torch_dtype="float16").torch_dtype == "float16"
 
 
+def test_a_relative_path_begins_in_the_folder_of_the_file_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "there", "secrets", "there/secrets"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "there" / ".env").write_text("WORDLIST_DIR=lists\nSECRETS_DIR=secrets\n")
+    (tmp_path / "secrets" / "WORDLIST_DIR").write_text("../lists\n")
+    assert load({"WORDLIST_DIR": "lists"}).wordlist_dir == tmp_path / "here" / "lists"
+    assert load({"WORDLIST_DIR": "~/lists"}).wordlist_dir == Path.home() / "lists"
+    assert load({"WORDBOUND_ENV_FILE": "../there/.env"}).wordlist_dir == tmp_path / "here/../there/lists"
+    assert load({"SECRETS_DIR": "../secrets"}).wordlist_dir == tmp_path / "here/../secrets/../lists"
+    args = {"secret_token": "a key", "wordlist_dir": "lists"}
+    assert Settings.load(args, {}, tmp_path).wordlist_dir == tmp_path / "lists"
+
+
 def test_keys_come_from_files(tmp_path: Path) -> None:
     (tmp_path / "secret_token").write_text("from a file\n")
     (tmp_path / "WORDBOUND_KEYS").write_text(json.dumps({"alice": {"sha256": A}}))
@@ -134,6 +150,10 @@ def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
             ["limits.max_header_bytes=65537", "or equal to 65536"],
         ),
         ({"limits": 3}, {}, ["limits=3", "keys and values"]),
+        *(
+            ({name: "lists"}, {}, [f"{name}='lists': expected an absolute path"])
+            for name in ("wordlist_dir", "secrets_dir", "env_file")
+        ),
         ({"secrets_dir": "/no/folder"}, {}, ["secrets_dir='/no/folder'", "folder of text files"]),
         ({}, {"SECRETS_DIR": "/no/folder"}, ["SECRETS_DIR='/no/folder'", "folder of text files"]),
         ({}, {"WORDBOUND_LIMITS": "few"}, ["WORDBOUND_LIMITS='few'", "keys and values"]),

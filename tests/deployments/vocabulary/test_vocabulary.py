@@ -1,6 +1,7 @@
 import asyncio
 import os
 import pickle
+import shutil
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,6 +30,7 @@ from vocab.errors import (
     UnknownLanguageError,
     UnknownLevelError,
     VocabularyError,
+    WordListFolderError,
 )
 from vocab.lists.wordlists import WordList
 from vocab.matching.engine_cache import EngineCache
@@ -161,11 +163,32 @@ async def test_resolves_a_list_to_an_artefact_that_can_be_fetched(world: World, 
     vocabulary = await world.vocabulary()
     resolved = await vocabulary.resolve(spec("pets", 100))
     assert resolved == ResolvedVocabulary(
-        digest=resolved.digest, options=DEFAULT_OPTIONS, lang="pets", n_words=100, fewest_tokens=1
+        digest=resolved.digest, options=DEFAULT_OPTIONS, lang="pets", source="file", n_words=100, fewest_tokens=1
     )
     elsewhere = ArtefactStore(tmp_path / "elsewhere", MAX_BYTES)
     elsewhere.write_bytes(resolved.digest, await vocabulary.fetch(resolved.digest))
     assert elsewhere.load(resolved.digest).listed.word_list.words == ("the", "cat", "dog")
+
+
+async def test_a_vocabulary_names_the_source_of_its_words(world: World) -> None:
+    world.write("pets", "the", "cat", "dog")
+    (world.lists / "en_grade.csv").write_text("word,level\nthe,1\ncat,2\n")
+    vocabulary = await world.vocabulary()
+    asked = [spec("pets"), spec("pl"), own("the", "cat"), VocabularySpec(lang="en", level="grade-2")]
+    sources = [(await vocabulary.resolve(one)).source for one in asked]
+    assert sources == ["file", "cleaned", "inline", "file"]
+
+
+async def test_without_its_folder_of_lists_it_does_not_start_and_no_built_in_list_is_served(world: World) -> None:
+    world.write("en", "the", "cat")
+    vocabulary = await world.vocabulary()
+    assert (await vocabulary.resolve(spec("en", 2))).source == "file"
+    shutil.rmtree(world.lists)
+    for name in ("en", "es"):
+        with pytest.raises(WordListFolderError, match="lists'"):
+            await vocabulary.resolve(spec(name, 3))
+    with pytest.raises(WordListFolderError, match=r"lists' \(WORDLIST_DIR\) cannot be read: No such file or directory"):
+        await world.vocabulary()
 
 
 async def test_a_source_and_safety_are_asked_of_the_list_and_wordfreqs_goes_past_a_file(

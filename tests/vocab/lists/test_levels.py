@@ -52,7 +52,7 @@ def test_a_level_is_all_words_up_to_it(folder: Path, level: str, lang: str | Non
     assert language_of_level(level, lang) == expected.lang
 
 
-@pytest.mark.parametrize("folder_name", ["", "none", None])
+@pytest.mark.parametrize("folder_name", ["", None])
 def test_a_level_whose_file_is_missing_says_what_to_bring_and_where_to_put_it(
     tmp_path: Path, folder_name: str | None
 ) -> None:

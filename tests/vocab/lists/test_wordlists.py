@@ -4,13 +4,21 @@ import json
 import subprocess
 import sys
 import unicodedata
+from functools import partial
 from pathlib import Path
 
 import pytest
 import wordfreq
 
-from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
+from vocab.errors import (
+    EmptyWordListError,
+    InvalidWordListError,
+    UnknownLanguageError,
+    UnsupportedScriptError,
+    WordListFolderError,
+)
 from vocab.lists.entries import MAX_WORD_CHARS
+from vocab.lists.levels import resolve_level
 from vocab.lists.wordlists import WordList, check_known, known_languages, language_of, load_word_list, words_with
 
 NO_NAMES = [
@@ -186,9 +194,20 @@ class TestNames:
         assert {"pirate", "my-words", "my_list", "en_basic", "en", "ko", "ja", "zh-Hant"} <= set(names)
         assert not {"list", "bad name", ".hidden", "-x", "folder", "km", "my"} & set(names)
 
-    def test_without_a_folder_wordfreqs_languages_are_known(self, tmp_path: Path) -> None:
-        assert known_languages(None) == known_languages(tmp_path / "missing")
+    def test_without_a_folder_wordfreqs_languages_are_known(self) -> None:
         assert len(known_languages(None)) == 44
+
+    @pytest.mark.parametrize("is_file", [False, True])
+    def test_a_folder_that_is_named_and_not_there_is_no_other_list(self, tmp_path: Path, is_file: bool) -> None:
+        folder = tmp_path / "missing"
+        if is_file:
+            folder.write_text("the\n")
+        for ask in (known_languages, partial(load_word_list, "en"), partial(check_known, "en")):
+            with pytest.raises(WordListFolderError, match=r"missing' \(WORDLIST_DIR\) cannot be read"):
+                ask(folder)
+        with pytest.raises(WordListFolderError):
+            resolve_level("grade-1", "en", folder)
+        assert load_word_list("en", folder, source="wordfreq").source == "wordfreq"
 
     @pytest.mark.parametrize("name", NO_NAMES, ids=lambda name: ascii(name[:20]))
     def test_an_unknown_name_is_refused_with_the_known_ones(self, tmp_path: Path, name: str) -> None:

@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_published_list_becomes_levels_to_check_with(folder: Path, capsys: Output) -> None:
     lists = ("--lists", "lists")
-    assert main("check", "story.txt", "--level", "A1", *lists) == 2
+    assert main("check", "story.txt", "--level", "A1") == 2
     assert "en_cefr-j.csv" in capsys.readouterr().err
     assert main("levels", "--import", "published.csv", "--family", "cefr-j", "--forms", "forms.csv", *lists) == 0
     output = capsys.readouterr()
@@ -38,6 +38,28 @@ def test_a_published_list_becomes_levels_to_check_with(folder: Path, capsys: Out
     assert main("check", "story.txt", "--level", "B2", *lists) == 0
     assert main("levels", *lists) == 0
     assert "lists/en_cefr-j.csv: A1: 2 words" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check", "story.txt", "--lang", "en", "--words", "100"),
+        ("check", "story.txt", "--list", "list.txt"),
+        ("words", "en"),
+        ("grammar", "--lang", "en", "--words", "5"),
+        ("levels",),
+    ],
+)
+def test_a_folder_that_is_not_there_ends_the_command(
+    folder: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    (folder / "list.txt").write_text("the\n")
+    for option in (("--lists", "wordlists"), ()):
+        assert main(*command, *option) == 2
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert "'wordlists' (WORDLIST_DIR) cannot be read: No such file or directory" in output.err
+        monkeypatch.setenv("WORDLIST_DIR", "wordlists")
 
 
 def test_all_levels_are_shown_with_their_licences(capsys: Output) -> None:

@@ -174,8 +174,8 @@ async def test_a_constrained_request_names_its_list_and_budget(
         vocabulary.digest, DEFAULT_OPTIONS, 3, 9
     )
     assert answer["vocab"] == {
-        "id": vocabulary.id, "list_id": vocabulary.digest, "lang": "en", "n_words": 3, "unit": "form",
-        "end": "word", "adapter": None, "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
+        "id": vocabulary.id, "list_id": vocabulary.digest, "lang": "en", "source": "inline", "n_words": 3,
+        "unit": "form", "end": "word", "adapter": None, "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
     }  # fmt: skip
 
 

@@ -162,7 +162,10 @@ async def test_the_block_names_the_list_its_changes_and_what_is_not_usual(source
         vocabulary(digest, 3, options=ListOptions(layout="lines", end="sentence")),
     ]
     plain, changed, odd = [(await lists.get(one)).block for one in asked]
-    assert plain == {"id": asked[0].id, "list_id": digest, "lang": "es", "n_words": 3, "unit": "form", "end": "word"}
+    assert plain == {
+        "id": asked[0].id, "list_id": digest, "lang": "es", "source": "inline", "n_words": 3, "unit": "form",
+        "end": "word",
+    }  # fmt: skip
     assert changed["list_id"] == odd["list_id"] == digest
     assert len({plain["id"], changed["id"], odd["id"], digest}) == 4
     assert len(changed["id"]) == 64
