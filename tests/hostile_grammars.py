@@ -81,3 +81,13 @@ def explosive(beginning: str) -> Iterator[dict[str, str]]:
     yield from ({"grammar": f'root ::= "{beginning}" e\n{rules}'} for rules in _EXPLOSIVE_EBNF)
     start = f'"{beginning}" e' if beginning else "e"
     yield from ({"grammar": f"start: {start}\n{rules}"} for rules in _EXPLOSIVE_LARK)
+
+
+HIDDEN: Final[dict[str, dict[str, str]]] = {
+    "regex": {"regex": r"( {2}.*|[0-9].*|(([a-z][a-z ]*)*)*)"},
+    "ebnf": {
+        "grammar": 'root ::= "  " x | [0-9] x | e\nx ::= [^\\n]*\ne ::= e e e | e e | [a-z] | [a-z] " " | [a-z] "  "'
+    },
+    "lark": {"grammar": 'start: "  " x | /[0-9]/ x | e\nx: /[^\\n]*/\ne: e e | /[a-z]/ | /[a-z] /'},
+}
+"""Harmless after the shortest and the longest first tokens, so only the engine sees what they cost."""

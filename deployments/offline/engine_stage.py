@@ -7,6 +7,7 @@ dead engine takes its process with it, so that Ray starts another and sends it t
 import asyncio
 import json
 import logging
+import math
 import os
 from argparse import Namespace
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 
 from ray.serve.llm import LLMConfig
 from starlette.datastructures import State
+from typing_extensions import override
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
 
@@ -43,15 +45,16 @@ class OfflineReplica(Replica):
         self, settings: Settings, *, vocabulary: Any, client: Any
     ) -> None:
         self._client = client
+        # Nobody waits for a row, and a step of a full engine may take minutes on a small machine.
+        settings = settings.model_copy(update={"engine_stall_s": math.inf})
         await super().__init__(engine_config(settings), settings=settings, vocabulary=vocabulary)
 
-    async def _watch_engine(self, settings: Settings) -> None:
-        """Do nothing: the stage starts a dead engine again."""
-
-    def _num_batch_sequences(self, settings: Settings) -> int:  # noqa: ARG002
+    @override
+    def _num_batch_sequences(self, settings: Settings) -> int:
         """Return all sequences of the engine: nothing else uses it."""
         return max_sequences(self)
 
+    @override
     async def start(self) -> None:
         """Connect the engine that the stage started; ``LLMServer.start`` would start one."""
         # Imported here, as Ray does: it raises the level of the root logger, which belongs to the importing program.
@@ -174,12 +177,14 @@ class AnswerStage(vLLMEngineStageUDF):
         self._turns = SharedExclusiveLock()
         self._replica: asyncio.Task[OfflineReplica] | None = None
 
+    @override
     def normalize_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
         # Here, where the engine runs.
         given = {**engine_kwargs, "dtype": resolve_dtype(engine_kwargs.get("dtype", "auto"))}
         given |= self._adapters.arguments
         return normalize_engine_kwargs(super().normalize_engine_kwargs(given))
 
+    @override
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
         """Answer the rows of a task, each as soon as possible."""
         requests = [json.loads(row[REQUEST]) for row in batch]

@@ -11,11 +11,13 @@ import psutil
 import pytest
 import xgrammar
 
+from tests.hostile_grammars import BEGINNING
 from vocab.compiler import structure_worker
 from vocab.compiler.jobs import CheckStructure, StructureLanguage
-from vocab.compiler.structure_worker import LarkTokenizer, fault_of, in_fork, lark_fault_of
+from vocab.compiler.structure_worker import LarkTokenizer, SpelledTokens, fault_of, in_fork, lark_fault_of
 
 INFO = xgrammar.TokenizerInfo([bytes([byte]) for byte in range(128)] + [b""], stop_token_ids=[128])
+SPELLED = SpelledTokens(INFO)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +28,7 @@ def no_child_is_left() -> Iterator[None]:
 
 
 def fault(schema: object) -> str:
-    return fault_of(CheckStructure(json.dumps(schema)), INFO)
+    return fault_of(CheckStructure(json.dumps(schema)), INFO, SPELLED)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +62,15 @@ def test_xgrammars_reason_is_short_and_has_no_file(schema: object, part: str) ->
 
 
 def test_a_grammar_is_tried_as_a_schema_is() -> None:
-    assert fault_of(CheckStructure('root ::= "a" | "b"', "ebnf"), INFO) == ""
-    assert fault_of(CheckStructure('root ::= "a', "ebnf"), INFO)
+    assert fault_of(CheckStructure('root ::= "a" | "b"', "ebnf"), INFO, SPELLED) == ""
+    assert fault_of(CheckStructure('root ::= "a', "ebnf"), INFO, SPELLED)
+
+
+def followed(language: StructureLanguage, text: str, num_tokens: int = 64) -> str:
+    job = CheckStructure(text, language, num_tokens)
+    if language == "lark":
+        return lark_fault_of(job, LarkTokenizer(INFO).get(), SPELLED)
+    return fault_of(job, INFO, SPELLED)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +90,46 @@ def test_a_grammar_is_tried_as_a_schema_is() -> None:
 def test_expressions_and_grammars_are_tried_in_their_languages(
     language: StructureLanguage, text: str, said: str
 ) -> None:
-    if language == "lark":
-        reason = lark_fault_of(text, LarkTokenizer(INFO).get())
-    else:
-        reason = fault_of(CheckStructure(text, language), INFO)
+    reason = followed(language, text)
     assert said in reason
     assert bool(reason) == bool(said)
     assert len(reason) <= 100
+
+
+@pytest.mark.parametrize("beginning", ["", BEGINNING])
+@pytest.mark.parametrize(
+    ("language", "rules"),
+    [("regex", "(([a-z ]*)*)*"), ("ebnf", "e ::= e e | [a-z ]"), ("lark", "e: e e | /[a-z ]/")],
+)
+def test_what_explodes_after_a_beginning_is_refused_by_the_length_that_is_asked_for(
+    language: StructureLanguage, rules: str, beginning: str
+) -> None:
+    text = {
+        "regex": beginning.replace(".", r"\.") + rules,
+        "ebnf": f'root ::= "{beginning}" e\n{rules}',
+        "lark": (f'start: "{beginning}" e\n{rules}' if beginning else f"start: e\n{rules}"),
+    }[language]
+    # A token of this tokenizer is a character.
+    assert followed(language, text, 8) == ""
+    assert followed(language, text, 1024) != ""
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("regex", r"[A-Z][a-z]+(,? [a-z]+)*\."),
+        ("regex", "(" + "|".join(f"word{i}" for i in range(2_000)) + ")( (word|name))*"),
+        ("ebnf", 'root ::= e\ne ::= t (("+" | "-") t)*\nt ::= [0-9]+ | "(" e ")"'),
+        (
+            "json_schema",
+            json.dumps({"type": "object", "properties": {f"f{i}": {"type": "string"} for i in range(100)}}),
+        ),
+        ("json_schema", '{"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}}'),
+        ("lark", 'start: (N " ")*\nN: ' + " | ".join(f'"noun{i}"' for i in range(500))),
+    ],
+)
+def test_ordinary_ones_are_followed_to_the_end(language: StructureLanguage, text: str) -> None:
+    assert followed(language, text, 1024) == ""
 
 
 def test_a_result_comes_back_from_the_fork() -> None:
