@@ -34,6 +34,13 @@ def abandon(answer: asyncio.Future[Any]) -> None:
     answer.cancel()
 
 
+def waits_in(handle: DeploymentHandle, request_id: str) -> bool:
+    """Return whether a request waits in this process for a replica of the deployment; False if unknown."""
+    router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
+    waiting = getattr(getattr(router, "request_router", None), "_pending_requests_to_fulfill", ())
+    return any(one.metadata.request_id == request_id and not one.future.done() for one in waiting)
+
+
 class Watch:
     """One polling task that completes the futures of all waiters once ``has_happened``; it runs while any wait."""
 

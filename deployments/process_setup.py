@@ -43,6 +43,13 @@ SERVE_ENVIRONMENT: Final = {
 ``controller_options`` of the YAML files have them; Serve's processes read them before any code here runs.
 """
 
+RAY_ENVIRONMENT: Final = {
+    # At 95% of a machine's memory, whoever has taken it, Ray would end tasks to try them again: controller, ingress and
+    # replica at once, which nobody tries again. The kernel ends one process, the largest of Ray's workers and theirs.
+    "RAY_memory_monitor_refresh_ms": "0",
+}
+"""Variables of each node's Ray itself, set before it starts: its raylet reads them."""
+
 BLOCKED_S: Final = 0.5
 """A callback that runs for so long keeps every other request of its process waiting."""
 
@@ -55,11 +62,11 @@ _MAX_FRAMES: Final = 8
 
 
 def set_serve_environment() -> None:
-    """Set ``SERVE_ENVIRONMENT`` for the Ray that this process starts, whatever the YAML file has.
+    """Set the variables of Ray and Serve for the Ray that this process starts, whatever the YAML file has.
 
     Variables that are set already stay as they are.
     """
-    for name, value in SERVE_ENVIRONMENT.items():
+    for name, value in (RAY_ENVIRONMENT | SERVE_ENVIRONMENT).items():
         os.environ.setdefault(name, value)
 
 

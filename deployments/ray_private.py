@@ -39,6 +39,16 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_LAZY[name]), name)
 
 
+def handles_of_proxy(app: Any) -> list[Any]:
+    """Return the handles to which a proxy of Serve sends its requests; none where ``app`` is no proxy.
+
+    ``app`` is what Serve gives its proxy's middlewares: the proxy, within a middleware of Serve's own.
+    """
+    while not hasattr(app, "proxy_router") and hasattr(app, "_app"):
+        app = app._app
+    return list(getattr(getattr(app, "proxy_router", None), "handles", {}).values())
+
+
 def serve_client() -> Any:
     """Return Serve's client of this cluster; None where Serve does not run yet. Connects to Ray where nothing has."""
     return _get_global_client(raise_if_no_controller_running=False)

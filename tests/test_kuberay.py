@@ -9,6 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from deployments.process_setup import RAY_ENVIRONMENT
 from deployments.settings.service import Settings
 
 ROOT: Final = Path(__file__).parent.parent
@@ -73,6 +74,13 @@ def test_there_may_be_a_pod_for_every_replica() -> None:
     assert WORKERS["maxReplicas"] >= SETTINGS.autoscaling.max_replicas
     assert WORKERS["minReplicas"] <= WORKERS["replicas"] <= WORKERS["maxReplicas"]
     assert int(WORKER["resources"]["limits"]["nvidia.com/gpu"]) == SETTINGS.engine_kwargs.get("tensor_parallel_size", 1)
+
+
+def test_every_pod_starts_ray_with_its_variables() -> None:
+    [head] = CLUSTER["headGroupSpec"]["template"]["spec"]["containers"]
+    for container in (head, WORKER):
+        environment = {one["name"]: one["value"] for one in container["env"]}
+        assert environment.items() >= RAY_ENVIRONMENT.items()
 
 
 def test_a_pod_that_is_deleted_may_end_what_it_answers() -> None:

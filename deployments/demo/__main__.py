@@ -13,8 +13,10 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
+import psutil
+
 from deployments.demo.model import ADAPTER, DemoModelError, say, smollm2_path
-from deployments.demo.process import Demo, DemoError
+from deployments.demo.process import RUN_BYTES, Demo, DemoError
 from deployments.settings.service import DEMO_TOKEN, Settings, SettingsError, cache_dir
 
 QUESTION: Final = "Tell me a story about a dog"
@@ -90,13 +92,18 @@ def main() -> int:
         model = given.model_name if has_own_model else str(smollm2_path())
         demo = Demo(model, cache_dir() / "demo", {} if has_own_model else {"lora": ADAPTER})
         say(f"starting the service on {demo.url}; its log is {demo.log_path}")
+        if (free := psutil.virtual_memory().available) < RUN_BYTES:
+            say(
+                f"{free / 2**30:.1f} GiB of memory are free, and the service takes {RUN_BYTES / 2**30:.0f}: end other "
+                "programs, or the system may end a part of it, which then starts again"
+            )
         demo.start()
         demo.wait_until_ready()
         say("ready")
         if demo.settings.page:
             say(f"the page: {demo.page_url}")
         _show(demo)
-        demo.wait()
+        demo.wait_and_reap()
         say(f"the service ended; its log is {demo.log_path}")
         return 1
     except KeyboardInterrupt:

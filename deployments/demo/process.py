@@ -42,8 +42,13 @@ STOP_TIMEOUT_S: Final = 25
 END_MARGIN_S: Final = 20
 """What an end takes besides the requests."""
 
+RUN_BYTES: Final = 4 * 2**30
+"""Memory that a run takes with the demo's model."""
+
 MAX_RUNS: Final = 8
-"""Folders of one name that are looked at. Each run takes 4 GB of memory."""
+"""Folders of one name that are looked at. Each run takes ``RUN_BYTES``."""
+
+_REAP_S: Final = 5.0
 
 _PORTS: Final = range(20_000, 32_000)
 """Above those of Ray's workers, and below those that Linux and others give out."""
@@ -239,6 +244,19 @@ class Demo:
         """
         if self._process is not None:
             self._process.wait(timeout_s)
+
+    def wait_and_reap(self) -> None:
+        """Wait until the service's process has ended, and reap those of its processes that outlived their parent.
+
+        For a program that starts nothing else. An engine that died would stay a zombie as long as the service runs.
+        """
+        while self._process is not None and self._process.poll() is None:
+            for child in psutil.Process().children():
+                with suppress(psutil.NoSuchProcess, ChildProcessError):
+                    if child.pid != self._process.pid and child.status() == psutil.STATUS_ZOMBIE:
+                        os.waitpid(child.pid, os.WNOHANG)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_REAP_S)
 
     def processes(self) -> list[int]:
         """Return the ids of all other processes with this run's mark, which children inherit."""

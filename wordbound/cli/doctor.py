@@ -262,7 +262,10 @@ def findings(model_name: str | None, port: int, url: str | None = None) -> Itera
         yield machine.check_shared_memory()
     if model_name is not None and (serves or model_name):
         yield machine.check_model(model_name)
-        yield machine.check_memory(machine.weight_bytes(model_name) if model_name else None, gpus, engine)
+        weights = machine.weight_bytes(model_name) if model_name else None
+        yield machine.check_memory(weights, gpus, engine)
+        if serves:
+            yield machine.check_free_memory(weights, serves_on_it=engine == "vllm-cpu")
     if url:
         yield check_service(url)
 

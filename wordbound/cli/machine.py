@@ -188,6 +188,24 @@ def check_memory(needed: int | None, gpus: list[str], engine: str | None, has: i
     return Finding("ok", said)
 
 
+_PROCESSES_BYTES: Final = 3 * _GIB
+"""What Ray, Serve and the engine's processes take beside the weights, on a machine without other load."""
+
+
+def check_free_memory(needed: int | None, free: int | None = None, *, serves_on_it: bool) -> Finding:
+    """Check that memory is free for the service's processes and, where the processor computes, for the weights."""
+    free = psutil.virtual_memory().available if free is None else free
+    weights = needed or 0 if serves_on_it else 0
+    said = f"{_gib(free)} of memory are free"
+    if free >= weights + _PROCESSES_BYTES:
+        return Finding("ok", said)
+    return Finding(
+        "fail" if free < weights else "note",
+        f"{said}, and the service takes {_gib(weights + _PROCESSES_BYTES)}",
+        "end other programs: where memory is short, the system ends the engine, and answers wait until it is back",
+    )
+
+
 def check_shared_memory(path: Path = _SHARED) -> Finding:
     """Check that /dev/shm has room for the objects that Ray shares between processes."""
     try:

@@ -8,11 +8,12 @@ started, replaced or ended, it answers in its own words or not at all. The proxy
 ``deployments.proxy:middlewares``; the ingress, which Serve's controller gives the same, does not start without it.
 """
 
+import asyncio
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 import uvicorn.config
 from starlette.datastructures import MutableHeaders
@@ -20,11 +21,12 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import ApiError, NotFoundError, OverloadedError
+from deployments.handles import Watch, has_no_replica, waits_in
 from deployments.ingress.connections.idle_connections import TIMEOUT_S, IdleConnections
 from deployments.ingress.connections.read_ahead import limit_client
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
 from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE, watch_event_loop
-from deployments.ray_private import SESSION_ID_HEADER
+from deployments.ray_private import SESSION_ID_HEADER, handles_of_proxy
 
 _TRUSTED_BY_SERVE: Final = frozenset(
     name.lower().replace("_", "-").encode()
@@ -84,6 +86,7 @@ class ProxyGuard:
         self._app = app
         self._idle_connections = IdleConnections(idle_timeout_s)
         self._is_watched = False
+        self._watch = Watch(lambda: bool(self._handles_without_ingress()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -103,13 +106,38 @@ class ProxyGuard:
             await _send_error(NotFoundError("There is nothing at this path."), send)
         else:
             headers = [(name, value) for name, value in scope["headers"] if not is_trusted_by_serve(name)]
+            # Serve's own name of the request.
+            request_id = uuid.uuid4().hex
+            headers.append((b"x-request-id", request_id.encode()))
             scope = {**scope, "headers": headers, CONFIRMS: CONFIRM_BYTES}
             answer = _Answer(reader.send)
             try:
-                await self._app(scope, reader.receive, answer.send)
+                await self._answer(request_id, self._app(scope, reader.receive, answer.send))
                 await answer.finish()
             finally:
                 reader.close()
+
+    async def _answer(self, request_id: str, answered: Coroutine[Any, Any, None]) -> None:
+        """Wait until Serve's proxy has answered a request; while it waits for an ingress, only as long as there is one.
+
+        Serve would let it wait until another ingress has started, for half a minute on a busy machine.
+        """
+        answering = asyncio.ensure_future(answered)
+        try:
+            while not answering.done():
+                no_ingress = self._watch.add()
+                await asyncio.wait({answering, no_ingress}, return_when=asyncio.FIRST_COMPLETED)
+                no_ingress.cancel()
+                # One that an ingress has already, such as one that is being ended, is left to it.
+                if any(waits_in(handle, request_id) for handle in self._handles_without_ingress()):
+                    return
+            await answering
+        finally:
+            if answering.cancel():
+                await asyncio.wait({answering})
+
+    def _handles_without_ingress(self) -> list[Any]:
+        return [handle for handle in handles_of_proxy(self._app) if has_no_replica(handle)]
 
 
 class _Answer:

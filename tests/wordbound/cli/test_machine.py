@@ -13,6 +13,7 @@ from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from deployments.replica.engine import configuration
 from wordbound.cli.machine import (
     BFLOAT16,
+    check_free_memory,
     check_gpus,
     check_memory,
     check_model,
@@ -162,6 +163,23 @@ def test_weights_fit_or_do_not(needed: int | None, gpus: list[str], engine: str 
     assert finding.level == level
     assert said in finding.said
     assert bool(finding.todo) == (level == "fail")
+
+
+@pytest.mark.parametrize(
+    ("needed", "free", "serves_on_it", "level"),
+    [
+        (2 * GIB, 6 * GIB, True, "ok"),
+        (2 * GIB, 4 * GIB, True, "note"),
+        (2 * GIB, 1 * GIB, True, "fail"),
+        (54 * GIB, 6 * GIB, False, "ok"),
+        (None, 1 * GIB, False, "note"),
+    ],
+)
+def test_free_memory_is_looked_at(needed: int | None, free: int, serves_on_it: bool, level: str) -> None:
+    finding = check_free_memory(needed, free, serves_on_it=serves_on_it)
+    assert finding.level == level
+    assert f"{free // GIB}.0 GiB of memory are free" in finding.said
+    assert bool(finding.todo) == (level != "ok")
 
 
 def test_little_shared_memory_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

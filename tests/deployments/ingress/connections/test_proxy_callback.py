@@ -1,5 +1,6 @@
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE
 
 
 def headers_after(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    """What the guard leaves of a request's headers."""
+    """What the guard leaves of a request's headers, without the id that it gives itself."""
     seen: list[tuple[bytes, bytes]] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -22,7 +23,9 @@ def headers_after(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
 
     scope = {"type": "http", "path": "/health", "headers": list(headers)}
     asyncio.run(ProxyGuard(app)(scope, nothing, nothing))
-    return seen
+    own_id = [value for name, value in seen if name == b"x-request-id"]
+    assert len(own_id) == 1 and len(own_id[0]) == 32
+    return [header for header in seen if header[0] != b"x-request-id"]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,51 @@ def test_an_ingress_does_not_start_without_the_guard(environment: dict[str, str]
     with pytest.raises(RuntimeError, match=f"{CALLBACK_VARIABLE}: {CALLBACK}"):
         check_guarded(environment)
     check_guarded({CALLBACK_VARIABLE: CALLBACK})
+
+
+class Proxy:
+    """Stands in for Serve's proxy, whose requests have waited since its last ingress died."""
+
+    def __init__(self, *, is_with_ingress: bool) -> None:
+        self._is_with_ingress = is_with_ingress
+        self._pending: list[Any] = []
+        router = SimpleNamespace(curr_replicas={}, _pending_requests_to_fulfill=self._pending)
+        handle = SimpleNamespace(
+            _router=SimpleNamespace(_asyncio_router=SimpleNamespace(request_router=router)),
+            running_replicas_populated=lambda: True,
+        )
+        self.proxy_router = SimpleNamespace(handles={"ingress": handle})
+        self.is_cancelled = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if not self._is_with_ingress:
+            metadata = SimpleNamespace(request_id=dict(scope["headers"])[b"x-request-id"].decode())
+            self._pending.append(SimpleNamespace(metadata=metadata, future=asyncio.Future()))
+        try:
+            await asyncio.sleep(1 if self._is_with_ingress else 60)
+        except asyncio.CancelledError:
+            self.is_cancelled = True
+            raise
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"done"})
+
+
+@pytest.mark.parametrize("is_with_ingress", [False, True])
+async def test_only_a_request_that_waits_for_an_ingress_is_refused_where_none_is_left(is_with_ingress: bool) -> None:
+    sent: list[Any] = []
+
+    async def nothing() -> Any:
+        await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    proxy = Proxy(is_with_ingress=is_with_ingress)
+    scope = {"type": "http", "path": "/ready", "headers": [(b"host", b"a")]}
+    await asyncio.wait_for(ProxyGuard(proxy)(scope, nothing, send), 30)
+    assert proxy.is_cancelled != is_with_ingress
+    assert sent[0]["status"] == (200 if is_with_ingress else 503)
+    assert (b"retry-after" in dict(sent[0]["headers"])) != is_with_ingress
 
 
 NO_APPLICATION = b"Path '/ready' not found. Ping http://.../-/routes for available routes."
