@@ -228,6 +228,12 @@ class TestStreams:
         sent = stream([*chunks, chunk("The hat i", finish_reason="stop", stop_reason="n")], by)
         assert text_of(sent) == "\n".join(["The", "cat", "sat"] * 50) + "\nThe hat"
 
+    def test_reads_on_from_the_last_sentence_behind_what_the_client_wrote(self) -> None:
+        by = AnswerRules(READER.after("Zoe"), BLOCK, may_be_cut=True, stop_in_text=False)
+        filter_ = StreamFilter(by)
+        sent = [text_of(filter_.pass_on(chunk(part))) for part in (" sat. ", "The cat", " sat. ", "The hat", " sat")]
+        assert sent == [" sat.", " The", " cat sat.", " The", " hat"]
+
     def test_a_long_text_without_sentences_is_not_read_for_every_chunk(self) -> None:
         reads: list[int] = []
 
