@@ -116,9 +116,9 @@ class LogprobRecorder:
         if self._names_ids:
             return f"token_id:{token}"
         if entry is not None and entry.decoded_token is not None:
-            return entry.decoded_token
+            return str(entry.decoded_token)
         return decode([token])
 
 
 def _finite(entry: Logprob) -> float:
-    return max(entry.logprob, _LEAST)
+    return float(max(entry.logprob, _LEAST))

@@ -21,7 +21,8 @@ states, _ = toy_states(["the", "cat", "in front of", "in"], [" the"], n_words=3,
 matcher = matcher_of(states, 5)
 matcher.accept_token(1 + ord("i"))
 text = {"type": "string"}
-world = World.of({"type": "object", "properties": {"a": text, "b": {"type": "array", "items": text}}, "required": ["a"]})
+members = {"a": text, "b": {"type": "array", "items": text}}
+world = World.of({"type": "object", "properties": members, "required": ["a"]})
 answer, random = Matcher(StructuredStates(world.structured), (STOP,), 60), Random(1)
 while not answer.is_terminated:
     answer.accept_token(random.choice(sorted(allowed_tokens(answer, len(world.facts)))))
