@@ -121,4 +121,4 @@ class LogprobRecorder:
 
 
 def _finite(entry: Logprob) -> float:
-    return float(max(entry.logprob, _LEAST))
+    return max(float(entry.logprob), _LEAST)
