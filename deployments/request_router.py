@@ -79,7 +79,7 @@ class ReplicaRouter(RequestRouter):
         """Return how many sequences a replica has: of this process, of all as it last said, or at least requests."""
         return max(
             self._num_sent[replica.replica_id],
-            replica.routing_stats.get(NUM_SEQUENCES, 0),
+            int(replica.routing_stats.get(NUM_SEQUENCES, 0)),
             self.replica_queue_len_cache.get(replica.replica_id) or 0,
         )
 

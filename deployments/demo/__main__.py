@@ -75,8 +75,8 @@ def _print(demo: Demo, answer: dict[str, Any]) -> None:
         "Try next, in another terminal:\n\n"
         f'  curl {demo.url}/v1/chat/completions -H "Authorization: Bearer {key}" \\\n'
         "    -H 'Content-Type: application/json' \\\n"
-        f'    -d \'{{"model": "{answer["model"]}", "vocab_lang": "es", "vocab_n_words": 500,\n'
-        '         "messages": [{"role": "user", "content": "Cuéntame algo de tu casa"}]}\'\n',
+        f'    -d \'{{"model": "{answer["model"]}", "vocab_lang": "en", "vocab_n_words": 500,\n'
+        '         "messages": [{"role": "user", "content": "Tell me about your house"}]}\'\n',
         flush=True,
     )
 

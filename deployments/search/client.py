@@ -110,6 +110,7 @@ class SearchClient:
         if search is None:
             sampling_params.extra_args = extra_args or None
             traced = {**options, "trace_headers": trace_headers()}
+            answer: AsyncGenerator[RequestOutput, None]
             answer = self._client.generate(prompt, sampling_params, request_id, **traced)
             if sampling_params.output_kind == RequestOutputKind.DELTA:
                 answer = self._pacer.pace(answer)

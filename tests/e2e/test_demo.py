@@ -83,3 +83,16 @@ def test_a_conversation_that_is_too_long_is_answered_as_the_page_shows(printed: 
     answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
     assert answer.status_code == 200, answer.text
     assert json.loads(SHORTENED.text).items() <= answer.json().items()
+
+
+def test_the_adapter_writes_in_the_language_of_its_card_alone(printed: list[str]) -> None:
+    [url] = re.findall(r"the page: (http://[\d.:]+)", "\n".join(printed))
+    for lang, adapter in (("en", "simple-en"), ("es", None)):
+        body = {
+            "messages": [{"role": "user", "content": "Casa"}],
+            "max_tokens": 10,
+            "vocab": {"lang": lang, "n_words": 500},
+        }
+        answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["vocab"]["adapter"] == adapter

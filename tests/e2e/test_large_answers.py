@@ -15,7 +15,8 @@ from tests.e2e.service import KEY, KEYS, MODEL, Service
 pytestmark = pytest.mark.e2e
 
 NUM_TEXTS, NUM_TOKENS, NUM_TOP = 8, 280, 20
-VOCAB = {"lang": "en", "n_words": 1000, "end": "word"}
+NUM_WORDS = 1000
+VOCAB = {"lang": "en", "n_words": NUM_WORDS, "end": "word"}
 LONGEST_GAP_S = 1.0
 """Between two parts of another key's stream; a busy machine of two cores, and the loops were blocked for 3 s."""
 
@@ -60,7 +61,7 @@ def test_many_logprobs_block_no_loop_and_hold_up_no_other_key(service: Service) 
         of_chat, of_completion = asked.result()
     assert of_chat.status_code == of_completion.status_code == 200, (of_chat.text[:500], of_completion.text[:500])
     for choice in of_chat.json()["choices"]:
-        assert_only_listed_words(choice["message"]["content"], "en", VOCAB["n_words"])
+        assert_only_listed_words(choice["message"]["content"], "en", NUM_WORDS)
         entries = choice["logprobs"]["content"]
         assert len(entries) >= NUM_TOKENS - 1
         assert b"".join(bytes(one["bytes"]) for one in entries).decode().startswith(choice["message"]["content"][:50])

@@ -135,8 +135,8 @@ class WordboundBackend(XgrammarBackend):
             raise ArtefactError(
                 f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
             )
-        stops = self._textless.intersection(stop_token_ids or ())
-        matcher = Matcher.of(reference, self._lists.for_text(reference), stops)
+        textless = self._textless.intersection(stop_token_ids or ())
+        matcher = Matcher.of(reference, self._lists.for_text(reference), textless)
         return WordGrammar(matcher, self._bitmask_arrays, self._statistics)
 
     def end_step(self) -> None:

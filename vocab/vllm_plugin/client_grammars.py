@@ -107,7 +107,7 @@ class ClientGrammar(StructuredOutputGrammar):
         if self._is_ended:
             return not self._is_refused
         self._num_tokens += len(tokens)
-        return self._advance(len(tokens), self._grammar.accept_tokens, request_id, tokens)
+        return bool(self._advance(len(tokens), self._grammar.accept_tokens, request_id, tokens))
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         return [] if self._is_ended else self._advance(len(tokens), self._grammar.validate_tokens, tokens)

@@ -11,7 +11,7 @@ started, replaced or ended, it answers in its own words or not at all. The proxy
 import asyncio
 import os
 import uuid
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -117,7 +117,7 @@ class ProxyGuard:
             finally:
                 reader.close()
 
-    async def _answer(self, request_id: str, answered: Coroutine[Any, Any, None]) -> None:
+    async def _answer(self, request_id: str, answered: Awaitable[None]) -> None:
         """Wait until Serve's proxy has answered a request; while it waits for an ingress, only as long as there is one.
 
         Serve would let it wait until another ingress has started, for half a minute on a busy machine.

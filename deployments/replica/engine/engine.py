@@ -69,7 +69,7 @@ class _ServiceRequest:
             self.logprobs = self._recorder.asked
         n, self.n = self.n or 1, 1
         # vLLM refuses several texts at temperature 0, which are the same; OpenAI does not.
-        params = super().to_sampling_params(*args, **kwargs)
+        params = super().to_sampling_params(*args, **kwargs)  # type: ignore[misc]
         self.n = n
         if n > 1 and params.temperature < _GREEDY_BELOW:
             params.extra_args = {**(params.extra_args or {}), COPIES_ARGUMENT: n}

@@ -99,7 +99,7 @@ def engine(smollm2_path: Path) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
         patch.setattr(StructuredOutputManager, "should_advance", StructuredOutputManager.should_advance)
-        plugin.register()
+        plugin.install()
         yield Engine(smollm2_path)
 
 
