@@ -23,6 +23,7 @@ from vocab.matching.segmented.controlled import control
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates, frame_for
+from vocab.matching.structure.tokens import StructureTokens
 from vocab.options import DEFAULT_OPTIONS
 from vocab.text.changes import ListChanges
 
@@ -40,6 +41,8 @@ def warm_up() -> None:
         for max_tokens in (None, 4):
             matcher = Matcher(ListStates(words, frame, listed.num_ranks, overlay), (_STOP,), max_tokens, min_tokens=1)
             _write(matcher, b"a b", speller, row)
+    # What the first JSON in listed words needs, while other lists wait for it.
+    StructureTokens(speller.facts)
 
 
 @cache
