@@ -31,11 +31,14 @@ _GAP: Final = "__________"
 _TRUE, _FALSE = "✓", "✗"
 _EMPTY_LINE: Final = "_" * 60
 
-_GIFT_MARKS: Final = re.compile(r"[\\~=#{}:]")
+_GIFT_HTML: Final = "[html]"
+_GIFT_MARKS: Final = re.compile(r"[~=#{}:]")
 _LEAST_GIFT_PAIRS: Final = 3
 """Of a matching exercise; Moodle refuses fewer."""
 
 _CARD_COLUMNS: Final = ("Front", "Back")
+
+_NEW_LINE: Final = re.compile(r"\r\n|[\r\n]")
 
 
 class WorksheetFormat(NamedTuple):
@@ -147,25 +150,33 @@ def _gift(exercise: Exercise) -> Iterator[str]:
                 ("=" if index == item.answer else "~") + _gift_text(option) for index, option in enumerate(item.options)
             )
             if isinstance(item, Gap):
-                yield f"{_gift_text(item.before)}{{{options}}}{_gift_text(item.after)}"
+                # A gap may begin its sentence.
+                yield f"{_GIFT_HTML}{_gift_text(item.before)}{{{options}}}{_gift_text(item.after)}"
             else:
-                yield f"{_gift_text(_asked(item))} {{{options}}}"
+                yield f"{_gift_stem(_asked(item))} {{{options}}}"
     elif isinstance(exercise, TrueFalse):
-        yield from (f"{_gift_text(item.statement)} {{{'T' if item.answer else 'F'}}}" for item in exercise.items)
+        yield from (f"{_gift_stem(item.statement)} {{{'T' if item.answer else 'F'}}}" for item in exercise.items)
     elif isinstance(exercise, Matching | Order) and len(exercise.items) >= _LEAST_GIFT_PAIRS:
         if isinstance(exercise, Matching):
             pairs = [(item.gloss, item.word) for item in exercise.items]
         else:
             pairs = [(exercise.items[place].sentence, str(place + 1)) for place in exercise.shown]
-        listed = "".join(f"\n  ={_gift_text(first)} -> {_gift_text(second)}" for first, second in pairs)
-        yield f"{_gift_text(exercise.instruction or '')} {{{listed}\n}}".lstrip()
+        # Each says that it is HTML: the question, whose format they have else, may be without a text.
+        listed = "".join(f"\n  ={_gift_stem(first)} -> {_gift_text(second)}" for first, second in pairs)
+        yield f"{_gift_stem(exercise.instruction or '')} {{{listed}\n}}".lstrip()
+
+
+def _gift_stem(text: str) -> str:
+    """Return a text that says that it is HTML, as the answers after it are then too; nothing of an empty one."""
+    return f"{_GIFT_HTML}{_gift_text(text)}" if text else ""
 
 
 def _gift_text(text: str) -> str:
-    """Return a text in GIFT, on one line."""
-    marked = _GIFT_MARKS.sub(lambda mark: "\\" + mark[0], re.sub(r"\s*\n\s*", " ", text))
-    # Of a pair it would end the first part.
-    return marked.replace("->", "→")
+    """Return a text as HTML in GIFT, on one line.
+
+    What GIFT has no mark for is a character reference: ``%100%`` is the weight of an answer, ``[plain]`` a format.
+    """
+    return _GIFT_MARKS.sub(r"\\\g<0>", _html(text, r"[%\[\\]"))
 
 
 def write_cards(request: WorksheetRequest) -> bytes:
@@ -177,8 +188,23 @@ def write_cards(request: WorksheetRequest) -> bytes:
         elif isinstance(exercise, GapFill):
             cards += [(f"{item.before}{_GAP}{item.after}", item.options[item.answer]) for item in exercise.items]
     head = ["#separator:tab", "#html:true", "#columns:" + "\t".join(_CARD_COLUMNS)]
-    rows = ["\t".join(re.sub(r"\s+", " ", escape(side, quote=False)) for side in card) for card in cards]
+    rows = ["\t".join(map(_card_cell, card)) for card in cards]
     return ("\n".join([*head, *rows]) + "\n").encode()
+
+
+def _card_cell(text: str) -> str:
+    """Return a text as a quoted cell of HTML.
+
+    Anki's own ``[sound:…]``, ``[latex]`` and ``{{c1::…}}``, and what a spreadsheet computes, are character references.
+    """
+    cell = _html(text, r"[\[{]|^[=+\-@\t＝＋－＠]")
+    return '"{}"'.format(cell.replace('"', '""'))
+
+
+def _html(text: str, referred: str) -> str:
+    """Return a text as HTML on one line; what ``referred`` matches, a character each, is a reference."""
+    html = re.sub(referred, lambda mark: f"&#{ord(mark[0])};", escape(text, quote=False))
+    return _NEW_LINE.sub("<br>", html)
 
 
 WORKSHEET_FORMATS: Final[dict[FileFormat, WorksheetFormat]] = {

@@ -76,22 +76,25 @@ test("a seed gives one order, and each order comes as often as others", () => {
 
 const ENTRY = { key: "r&b", word: "R&B", lemma: null, rank: null, sentence: 'He said,\n"R&B <3".', start: 10, end: 13 };
 
-test("cards are escaped as HTML and quoted as CSV, behind the lines that Anki reads", () => {
+test("cards are escaped as HTML and every cell is quoted, behind the lines that Anki reads", () => {
   assert.equal(
     ankiFile([ENTRY], { "r&b": "music, <loud>" }, "comma", "ltr"),
-    '#separator:comma\n#html:true\n#columns:Word,Sentence,Note\nR&amp;B,"He said,<br>""<b>R&amp;B</b> &lt;3"".","music, &lt;loud&gt;"\n',
+    '#separator:comma\n#html:true\n#columns:Word,Sentence,Note\n"R&amp;B","He said,<br>""<b>R&amp;B</b> &lt;3"".","music, &lt;loud&gt;"\n',
   );
 });
 
-test("tabs divide cards too, and a word that begins with # is no line of settings", () => {
-  const entry = { ...ENTRY, key: "#1", word: "#1", sentence: "#1\tx", start: 0, end: 2 };
-  assert.equal(ankiFile([entry], {}, "tab", "ltr").split("\n")[3], '"#1"\t"<b>#1</b>\tx"\t');
+test("what Anki or a spreadsheet would take for its own is written as a character reference", () => {
+  const entry = { ...ENTRY, key: "#1", word: "=#1", sentence: "#1\t[sound:a] {{c1::x}} a-b", start: 0, end: 2 };
+  assert.equal(
+    ankiFile([entry], { "#1": "-b" }, "tab", "ltr").split("\n")[3],
+    '"&#61;#1"\t"<b>#1</b>\t&#91;sound:a] &#123;&#123;c1::x}} a-b"\t"&#45;b"',
+  );
 });
 
 test("cards of a language that is written from right to left say so", () => {
   const entry = { ...ENTRY, key: "بيت", word: "بيت", sentence: "بيت.", start: 0, end: 3 };
   assert.equal(
     ankiFile([entry], {}, "tab", "rtl").split("\n")[3],
-    '"<div dir=""rtl"">بيت</div>"\t"<div dir=""rtl""><b>بيت</b>.</div>"\t',
+    '"<div dir=""rtl"">بيت</div>"\t"<div dir=""rtl""><b>بيت</b>.</div>"\t""',
   );
 });

@@ -8,6 +8,7 @@ import pytest
 from docx import Document
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from tests.e2e.environments import notes_in_anki
 from tests.page.axe import assert_accessible
 from tests.page.browser import DARK, PHONE, Faults, View, is_wider_than_its_window
 from tests.vocab.documents.books import docx
@@ -80,7 +81,7 @@ def test_a_glossary_becomes_cards_and_a_file_of_word(checking: Page) -> None:
         glossary.get_by_role("button", name="Save cards for Anki").click()
     head, rows = cards.value.path().read_text().split("#columns:Word\tSentence\tNote\n")
     assert head == "#separator:tab\n#html:true\n"
-    assert rows == "captain\tThe <b>captain</b> saw a dog.\twho leads a ship\n"
+    assert rows == '"captain"\t"The <b>captain</b> saw a dog."\t"who leads a ship"\n'
     checking.keyboard.press("Escape")
     expect(checking.get_by_role("button", name="Glossary and cards")).to_be_focused()
     printing = open_dialog(checking, "Print or save")
@@ -91,6 +92,23 @@ def test_a_glossary_becomes_cards_and_a_file_of_word(checking: Page) -> None:
     assert file.value.suggested_filename == "At sea.docx"
     lines = [paragraph.text for paragraph in Document(io.BytesIO(file.value.path().read_bytes())).paragraphs]
     assert lines == ["At sea", *STORY.splitlines(), "Glossary", "captain – who leads a ship"]
+
+
+@pytest.mark.parametrize("separator", ["tabs", "commas"])
+def test_anki_imports_every_card_as_it_was_written(checking: Page, tmp_path: Path, separator: str) -> None:
+    check(checking, '"Captain, [sound:a]," said a mariner.\n#colonel {{c1::admiral}} [latex]')
+    glossary = open_dialog(checking, "Glossary and cards")
+    glossary.get_by_label("Also the words that are not in the list").check()
+    glossary.get_by_label("Note on captain").fill(note := '"=1+1" #, [$]x[/$] {{c2::y}} & <b>')
+    glossary.get_by_label("divided by").select_option(separator)
+    with checking.expect_download() as cards:
+        glossary.get_by_role("button", name="Save cards for Anki").click()
+    path = tmp_path / cards.value.suggested_filename
+    cards.value.save_as(path)
+    notes = {word.casefold(): fields for word, *fields in notes_in_anki(path)}
+    first, second = '"Captain, [sound:a]," said a mariner.', "#colonel {{c1::admiral}} [latex]"
+    assert notes["captain"] == [first, note]
+    assert {"mariner": [first, ""], "colonel": [second, ""], "admiral": [second, ""]}.items() <= notes.items()
 
 
 @pytest.mark.parametrize("view", [DARK], ids=str)

@@ -1,4 +1,3 @@
-import { csvLine } from "../lists/csv";
 import type { GlossaryEntry } from "./glossary";
 
 export const SEPARATORS = { tab: "\t", comma: "," } as const;
@@ -23,11 +22,24 @@ export function ankiFile(
   const between = SEPARATORS[separator];
   const names = ["Word", "Sentence", "Note"].join(between);
   const head = [`#separator:${separator}`, "#html:true", `#columns:${names}`];
-  return `${[...head, ...rows.map((row) => csvLine(row, between))].join("\n")}\n`;
+  return `${[...head, ...rows.map((row) => row.map(quoted).join(between))].join("\n")}\n`;
+}
+
+/**
+ * Return a cell in quotation marks: one at its beginning would take up the rows after it, and a line with # is no card.
+ * No spreadsheet computes it.
+ */
+function quoted(cell: string): string {
+  return `"${cell.replace(/^[=+\-@\t＝＋－＠]/, reference).replaceAll('"', '""')}"`;
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>" };
 
+/** Return a text as HTML; Anki's own [sound:…], [latex] and {{c1::…}} are text in it. */
 function escaped(text: string): string {
-  return text.replace(/[&<>\n]/g, (char) => ENTITIES[char]!);
+  return text.replace(/[&<>\n[{]/g, (char) => ENTITIES[char] ?? reference(char));
+}
+
+function reference(char: string): string {
+  return `&#${char.charCodeAt(0)};`;
 }

@@ -1,11 +1,6 @@
 /** Return a line of a CSV file. */
-export function csvLine(cells: readonly string[], separator = ","): string {
-  return cells.map((cell) => csvCell(cell, separator)).join(separator);
-}
-
-function csvCell(cell: string, separator: string): string {
-  // Anki takes a line that begins with # for one of its settings.
-  return cell.includes(separator) || /^#|["\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+function csvLine(cells: readonly string[]): string {
+  return cells.map((cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)).join(",");
 }
 
 /** How a cell begins that a spreadsheet computes, after any number of the marks that keep it from it. */
