@@ -32,6 +32,16 @@ _NGSL_BAND: Final = 1_000
 
 Row = Sequence[str]
 
+MAX_CELLS: Final = 2_000_000
+"""Of a table: its rows, and their cells up to the last that is filled. Costs 130 MB; 50,000 words with 20 columns have
+half of it."""
+
+MAX_CELL_CHARS: Final = 32_767
+"""Of one cell, as in Excel itself."""
+
+MAX_CHARS: Final = 64 * 2**20
+"""Of all cells, each with the whole of a text that several share. Costs up to 4 bytes each."""
+
 
 def read_table(path: Path) -> list[Row]:
     """Read the rows of a table in CSV, TSV or XLSX.
@@ -52,9 +62,24 @@ def read_table(path: Path) -> list[Row]:
         raise DocumentError("not UTF-8; save the table as CSV in UTF-8") from None
     mark = max("\t;,", key=text.partition("\n")[0].count)
     try:
-        return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=mark) if any(row)]
+        return list(_within_limits(csv.reader(io.StringIO(text, newline=""), delimiter=mark)))
     except csv.Error as error:
         raise DocumentError(f"no table: {error}") from None
+
+
+def _within_limits(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows that have a text; raise ``DocumentError`` beyond the limit on cells."""
+    num_left = MAX_CELLS
+    for row in rows:
+        num_left -= 1 + len(row)
+        if num_left < 0:
+            raise _too_large(MAX_CELLS, "cells")
+        if any(row):
+            yield row
+
+
+def _too_large(limit: int, unit: str) -> DocumentError:
+    return DocumentError(f"more than {limit:,} {unit}; leave out columns and rows that have no words or levels")
 
 
 def level_rows(
@@ -220,14 +245,12 @@ class _Strings:
 
     def __init__(self, zipped: Zipped) -> None:
         self.strings: list[str] = []
+        self._pieces: list[str] = []
         self._is_text = self._is_spoken = False
         zipped.parse("xl/sharedStrings.xml", self._start, self._end, self._data)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:  # noqa: ARG002
-        """Handle a start tag: begin a string, or leave out how a Japanese word is spoken."""
-        if name.endswith(" si"):
-            self.strings.append("")
-        # How a word of Japanese is spoken stands beside it.
+        """Handle a start tag: leave out how a Japanese word is spoken, which stands beside it."""
         self._is_spoken = self._is_spoken or name.endswith(" rPh")
         self._is_text = name.endswith(" t") and not self._is_spoken
 
@@ -236,10 +259,13 @@ class _Strings:
         self._is_text = False
         if name.endswith(" rPh"):
             self._is_spoken = False
+        elif name.endswith(" si"):
+            self.strings.append("".join(self._pieces))
+            self._pieces.clear()
 
     def _data(self, data: str) -> None:
-        if self._is_text and self.strings:
-            self.strings[-1] += data
+        if self._is_text:
+            self._pieces.append(data)
 
 
 class _Sheet:
@@ -250,36 +276,58 @@ class _Sheet:
         self._strings = strings
         self._kind = ""
         self._place = 0
-        self._value: str | None = None
+        self._pieces: list[str] | None = None
+        self._num_cells_left = MAX_CELLS
+        self._num_chars_left = MAX_CHARS
         zipped.parse("xl/worksheets/sheet1.xml", self._start, self._end, self._data)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         """Handle a start tag: begin a row, find the column of a cell, or begin its value."""
         tag = name.rpartition(" ")[2]
         if tag == "row":
+            self._take_cells(1)
             self.rows.append([])
         elif tag == "c" and self.rows:
             self._kind = attributes.get("t", "")
             reference = _REFERENCE.fullmatch(attributes.get("r", ""))
             self._place = _column_number(reference[1]) if reference else len(self.rows[-1])
         elif tag in ("v", "t"):
-            self._value = ""
+            self._pieces = []
 
     def _end(self, name: str) -> None:
         """Handle the end of a value: write it, or the shared string it names, into its column."""
         tag = name.rpartition(" ")[2]
-        if tag not in ("v", "t") or self._value is None or not self.rows:
+        if tag not in ("v", "t") or self._pieces is None or not self.rows:
             return
-        value, self._value = self._value, None
+        value, self._pieces = "".join(self._pieces), None
         if self._kind == "s":
-            value = self._strings[int(value)] if value.isdecimal() and int(value) < len(self._strings) else ""
+            value = self._shared(value)
         row = self.rows[-1]
-        row.extend([""] * (self._place + 1 - len(row)))
+        num_new = max(self._place + 1 - len(row), 0)
+        self._take_cells(num_new)
+        row.extend([""] * num_new)
+        # The text of one cell may stand in several parts.
+        if len(row[self._place]) + len(value) > MAX_CELL_CHARS:
+            raise _too_large(MAX_CELL_CHARS, "characters in a cell")
+        self._num_chars_left -= len(value)
+        if self._num_chars_left < 0:
+            raise _too_large(MAX_CHARS, "characters")
         row[self._place] += value
 
     def _data(self, data: str) -> None:
-        if self._value is not None:
-            self._value += data
+        if self._pieces is not None:
+            self._pieces.append(data)
+
+    def _shared(self, number: str) -> str:
+        """Return the shared string of a number; none of a number that is no index."""
+        is_index = number.isdecimal() and len(number) <= len(str(len(self._strings)))
+        return self._strings[int(number)] if is_index and int(number) < len(self._strings) else ""
+
+    def _take_cells(self, num_cells: int) -> None:
+        """Count cells before they are made; raise ``DocumentError`` beyond the limit."""
+        self._num_cells_left -= num_cells
+        if self._num_cells_left < 0:
+            raise _too_large(MAX_CELLS, "cells")
 
 
 def _column_number(letters: str) -> int:

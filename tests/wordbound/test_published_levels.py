@@ -89,6 +89,58 @@ def test_what_is_no_such_table_is_refused(tmp_path: Path, data: bytes, result: s
         level_rows(read_table(saved(tmp_path, data)), BY_NAME["cefr-j"], {})
 
 
+LONGEST = "x" * 32_767
+
+
+def sheet_of(text: str, *cells: str) -> bytes:
+    """A sheet of one row, with one shared string."""
+    return zipped(
+        {
+            "xl/sharedStrings.xml": f"<s:sst xmlns:s='urn:s'><s:si><s:t>{text}</s:t></s:si></s:sst>",
+            "xl/worksheets/sheet1.xml": f"<s:w xmlns:s='urn:s'><s:row>{''.join(cells)}</s:row></s:w>",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "limit"),
+    [
+        (sheet(*(f'<row><c r="ZZZ{row}"><v>1</v></c></row>' for row in range(100_000))), "2,000,000 cells"),
+        (sheet("<row/>" * 2_000_001), "2,000,000 cells"),
+        (b",\n" * 700_000, "2,000,000 cells"),
+        (sheet_of(LONGEST + "x", "<s:c t='s'><s:v>0</s:v></s:c>"), "32,767 characters in a cell"),
+        (sheet_of("", f"<s:c>{'<s:v>x</s:v>' * 32_768}</s:c>"), "32,767 characters in a cell"),
+        (sheet_of(LONGEST, "<s:c t='s'><s:v>0</s:v></s:c>" * 2_049), "67,108,864 characters"),
+        (sheet_of(" " * (64 * 2**20)), "64 MiB of text when unpacked"),
+    ],
+    ids=["far column", "rows", "csv", "long string", "many values", "shared text", "unpacked"],
+)  # fmt: skip
+def test_a_small_file_of_a_huge_table_is_refused_by_the_limit(tmp_path: Path, data: bytes, limit: str) -> None:
+    assert len(data) < 2_000_000
+    with pytest.raises(DocumentError, match=f"more than {limit}"):
+        read_table(saved(tmp_path, data))
+
+
+def test_a_table_at_the_limits_is_read(tmp_path: Path) -> None:
+    [row] = read_table(saved(tmp_path, sheet_of(LONGEST, "<s:c t='s'><s:v>0</s:v></s:c>" * 2_048)))
+    assert row == [LONGEST] * 2_048
+    [row] = read_table(saved(tmp_path, sheet('<row><c r="XFD1"><v>1</v></c></row>')))
+    assert row[-1] == "1" and len(row) == 16_384
+    assert len(read_table(saved(tmp_path, b"a\n" * 1_000_000))) == 1_000_000
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "٣", "-1", "1e3", "²", ""])
+def test_a_number_of_no_shared_string_is_an_empty_cell(tmp_path: Path, number: str) -> None:
+    data = sheet_of("cat", "<s:c t='s'><s:v>0</s:v></s:c>", f"<s:c t='s'><s:v>{number}</s:v></s:c>")
+    assert read_table(saved(tmp_path, data)) == [["cat", ""]]
+
+
+def test_a_text_in_many_pieces_is_read_in_one_pass(tmp_path: Path) -> None:
+    # Added to the text before, each piece would copy it: a terabyte in all.
+    data = sheet_of("&amp;" * 10_000_000, "<s:c><s:v>1</s:v></s:c>")
+    assert read_table(saved(tmp_path, data)) == [["1"]]
+
+
 def test_a_cell_that_cannot_be_a_word_is_told_by_its_row(tmp_path: Path) -> None:
     with pytest.raises(InvalidWordListError, match="row 3: invisible"):
         level_rows(read_table(saved(tmp_path, "headword,CEFR\ncat,A1\nd\u200bg,A1\n")), BY_NAME["cefr-j"], {})

@@ -6,6 +6,8 @@ from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import unquote
 
+from typing_extensions import override
+
 from vocab.documents.zipped import Zipped, decode_xml, normalize_text
 from vocab.errors import DocumentError
 
@@ -19,7 +21,8 @@ _INLINE: Final = re.compile(
 """Elements within a line; before and after all others a line ends."""
 
 _BLANKS: Final = re.compile(r"[ \t\r\n\f]+")
-_LINE_ENDS: Final = re.compile(r" *\n[ \n]*")
+_LINE_ENDS: Final = re.compile(r"(?<! ) *\n[ \n]*")
+"""From the first blank on: from each, many blanks would take the square of their number."""
 
 
 def text_of_epub(zipped: Zipped) -> str:
@@ -55,7 +58,9 @@ def _chapters(zipped: Zipped) -> list[str]:
         raise DocumentError("the EPUB names no book")
     zipped.parse(packages[0], item)
     folder = posixpath.dirname(packages[0])
-    return [posixpath.normpath(posixpath.join(folder, items[name])) for name in spine if name in items]
+    # Each once, as the standard has it: a chapter of no bytes could be read a million times.
+    hrefs = (items[name] for name in dict.fromkeys(spine) if name in items)
+    return list(dict.fromkeys(posixpath.normpath(posixpath.join(folder, href)) for href in hrefs))
 
 
 def _encrypted_parts(zipped: Zipped) -> set[str]:
@@ -83,19 +88,23 @@ class _Chapter(HTMLParser):
         # Blanks first, for a line that ends in the source is no end of a line.
         self.text = _LINE_ENDS.sub("\n", "".join(self._pieces))
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._num_skipped += tag in _SKIPPED
         self._end_line(tag)
 
+    @override
     def handle_endtag(self, tag: str) -> None:
         if tag in _SKIPPED and self._num_skipped:
             self._num_skipped -= 1
         self._end_line(tag)
 
+    @override
     def handle_data(self, data: str) -> None:
         if not self._num_skipped:
             self._pieces.append(_BLANKS.sub(" ", data))
 
+    @override
     def unknown_decl(self, data: str) -> None:
         if data.startswith("CDATA["):
             self.handle_data(data.removeprefix("CDATA["))

@@ -21,6 +21,9 @@ MAX_CHARS: Final = 32 * 2**20
 _FULL_LINE: Final = 0.6
 """A line that is shorter than this share of the longer ones ends a paragraph."""
 
+_MAX_CUT_CHARS: Final = 200
+"""Of a word that is cut at a line end; from each letter of a line, a search takes the square of their number."""
+
 _CUT: Final = re.compile(r"([^\W\d_]+(?:-[^\W\d_]+)*)[-\u2010\u00ad]$")
 _BEGINNING: Final = re.compile(r"[^\W\d_]+")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -78,7 +81,7 @@ def join_lines(lines: Sequence[str]) -> str:
     full = _FULL_LINE * sorted(map(len, lines))[len(lines) * 9 // 10]
     pieces = [lines[0]]
     for before, line in pairwise(lines):
-        cut, rest = _CUT.search(before), _BEGINNING.match(line)
+        cut, rest = _CUT.search(before[-_MAX_CUT_CHARS:]), _BEGINNING.match(line)
         if cut and rest and rest[0][0].islower():
             pieces[-1] = pieces[-1][:-1] + ("-" if _keeps_hyphen(cut[1], _whole(line), before[-1], written) else "")
             pieces.append(line)

@@ -39,10 +39,14 @@ def zipped(parts: Mapping[str, str | bytes], compression: int = zipfile.ZIP_DEFL
     return output.getvalue()
 
 
+def parts_of(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def packed_anew(data: bytes, compression: int = zipfile.ZIP_DEFLATED, **changed: bytes) -> bytes:
     """A zip file with another compression, and other parts by the stems of their names."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        parts = {name: changed.get(PurePath(name).stem, archive.read(name)) for name in archive.namelist()}
+    parts = {name: changed.get(PurePath(name).stem, part) for name, part in parts_of(data).items()}
     return zipped(parts, compression)
 
 

@@ -3,6 +3,7 @@
 import io
 import struct
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from tests.vocab.documents.books import (
     epub_of,
     in_encoding,
     packed_anew,
+    parts_of,
     pdf,
     zipped,
 )
@@ -251,3 +253,19 @@ def test_the_sizes_that_a_zip_file_claims_are_not_believed() -> None:
     with pytest.raises(DocumentError):
         text_of(bytes(data), "a")
     assert zipfile.is_zipfile(io.BytesIO(data))
+
+
+def test_a_chapter_that_the_spine_names_often_is_read_once() -> None:
+    often = '<itemref idref="i0"/>' * 1_000
+    book = epub_of({"one.xhtml": "<p>A cat sat.</p>"})
+    [package] = [data for name, data in parts_of(book).items() if name.endswith("book.opf")]
+    data = packed_anew(book, book=package.replace(b"</spine>", often.encode() + b"</spine>"))
+    assert text_of(data, "a.epub").split() == ["A", "cat", "sat."]
+
+
+def test_a_line_of_blanks_is_read_in_one_pass() -> None:
+    data = epub_of({"one.xhtml": f"<p>A cat{'<b> </b>' * 300_000}sat.</p>"})
+    begun = time.process_time()
+    assert text_of(data, "a.epub").split() == ["A", "cat", "sat."]
+    # From each blank on, it was ten minutes.
+    assert time.process_time() - begun < 60

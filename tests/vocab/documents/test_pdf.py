@@ -1,5 +1,6 @@
 """The lines of a PDF are put together to sentences and words."""
 
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -32,3 +33,11 @@ from vocab.documents.pdf import join_lines
 )
 def test_lines_are_put_together(lines: Sequence[str], expected: str) -> None:
     assert join_lines(lines) == expected
+
+
+def test_a_line_without_blanks_is_read_in_one_pass() -> None:
+    begun = time.process_time()
+    line = "a" * 100_000
+    assert join_lines([line, "cat"]) == f"{line} cat"
+    # From each letter on, it was many minutes.
+    assert time.process_time() - begun < 30
