@@ -14,6 +14,7 @@ from collections import Counter
 from typing import Any, Final
 
 from ray.serve.request_router import PendingRequest, ReplicaID, ReplicaResult, RequestRouter, RunningReplica
+from typing_extensions import override
 
 from deployments.contract import TextRequest
 
@@ -42,6 +43,7 @@ class ReplicaRouter(RequestRouter):
         self._num_sent: Counter[ReplicaID] = Counter()
         """Sequences that this process has sent and that have not come back."""
 
+    @override
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: ReplicaResult) -> None:
         """Count the sequences of a request that a replica has taken until its answer has come."""
         loop, number = asyncio.get_running_loop(), _num_sequences(pending_request.args)
@@ -55,6 +57,7 @@ class ReplicaRouter(RequestRouter):
             # Replicas come and go.
             del self._num_sent[replica_id]
 
+    @override
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:

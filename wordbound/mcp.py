@@ -16,6 +16,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
+from typing_extensions import override
 
 import wordbound
 from vocab import answers
@@ -160,6 +161,7 @@ class Tools:
 class Server(MCPServer[Any]):
     """A server whose errors say what to change."""
 
+    @override
     async def call_tool(self, *args: Any, **kwargs: Any) -> Any:
         """Call a tool; raises ToolError, of one line where the arguments or the service are at fault."""
         try:

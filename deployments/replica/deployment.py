@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig
 from ray.serve.llm.deployment import LLMServer
+from typing_extensions import override
 
 from deployments.adapter_register import Registered
 from deployments.contract import (
@@ -162,6 +163,7 @@ class Replica(LLMServer):
         watch_event_loop()
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
+    @override
     async def _start_engine(self) -> None:
         """Start the engine as ``LLMServer`` does, but do not record the model for Ray's usage statistics.
 
@@ -319,6 +321,7 @@ class Replica(LLMServer):
             self._num_under_way,
         )
 
+    @override
     async def record_routing_stats(self) -> dict[str, Any]:
         """Report to ``ReplicaRouter`` whether the engine makes no steps, and how many sequences there are."""
         return {

@@ -229,7 +229,8 @@ class Settings(BaseSettings):
     engine_stall_s: float = Field(default=60.0, gt=0)
     """An engine that has requests and makes no step for so long is ended, with its replica, and replaced; after 10 s
     new requests go to other replicas. One that answers others while a request waits is not. Longer than the largest
-    step takes: on a processor, reading 2,000 tokens with a model of billions of weights may take minutes."""
+    step takes: on a processor, reading 2,000 tokens with a model of billions of weights may take minutes. Offline runs
+    wait as long as a step takes."""
     replica_env: dict[str, str] = {}
     """Environment variables of the replica and its engine."""
     log_level: LogLevel | None = None

@@ -16,6 +16,7 @@ from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource
+from typing_extensions import override
 
 Given: TypeAlias = Mapping[str, str]
 """Settings, and their values as a variable would give them."""
@@ -213,6 +214,7 @@ class Variables(EnvSettingsSource):
                 value = str(self._folder / Path(value).expanduser())
             self.env_vars = {**self.env_vars, variable: value}
 
+    @override
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
         try:
             return super().decode_complex_value(field_name, field, value)

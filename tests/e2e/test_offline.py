@@ -154,7 +154,7 @@ def test_a_run_that_is_killed_goes_on_and_is_complete(shallow_path: Path, tmp_pa
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     write_table(source)
     lists = short_lists(tmp_path / "word lists", "en", "es", "de", "fr", "it")
-    write_config(tmp_path / "offline.yaml", shallow_path, wordlist_dir=str(lists))
+    write_config(tmp_path / "offline.yaml", shallow_path, wordlist_dir=str(lists), engine_stall_s=0.5)
     [typed] = commands(COMMAND)
     python, *how, _, _, option, config = typed.text.split()
     assert (python, config) == ("python", "configs/offline/one-gpu.yaml")
@@ -163,9 +163,17 @@ def test_a_run_that_is_killed_goes_on_and_is_complete(shallow_path: Path, tmp_pa
     with (tmp_path / "first.log").open("w") as log:
         first = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
-        # An engine that dies is started anew, and its rows are given to it again.
         wait_for_rows(out, 1, first, tmp_path / "first.log")
-        os.kill(engine_process(), signal.SIGKILL)
+        # An engine that takes long over a step is waited for, longer than the service would.
+        engine = engine_process()
+        os.kill(engine, signal.SIGSTOP)
+        time.sleep(3)
+        os.kill(engine, signal.SIGCONT)
+        num_rows = len(rows_of(out)["answers"])
+        wait_for_rows(out, num_rows + 1, first, tmp_path / "first.log")
+        assert engine_process() == engine
+        # One that dies is started anew, and its rows are given to it again.
+        os.kill(engine, signal.SIGKILL)
         wait_for_rows(out, NUM_ROWS // 3, first, tmp_path / "first.log")
     finally:
         first.kill()

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
+from typing_extensions import override
+
 from vocab import marks
 from vocab.errors import PrefillError
 from vocab.lists.wordlists import WordList
@@ -322,9 +324,11 @@ class FollowedSegments(FollowedText):
         self._may_go_on = False
 
     @property
+    @override
     def is_settled(self) -> bool:
         return self.is_whole and not self._may_go_on
 
+    @override
     def add(self, text: str) -> bool:
         """Read the next part of the text; return False where the text is no beginning of an allowed one."""
         old, most = len(self._end), self._words.max_length

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from typing_extensions import override
+
 from vocab import marks
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
@@ -105,10 +107,12 @@ class SegmentedWords(Words):
         segmenter = Segmenter(self._dictionary, lambda text: self._word(text, True))
         self._found_at = segmenter.longest_at if self.is_longest else segmenter.allowed_at
 
-    def starting_at(self, text: str, position: int, starts_sentence: bool) -> list[tuple[int, int]]:  # noqa: ARG002
+    @override
+    def starting_at(self, text: str, position: int, starts_sentence: bool) -> list[tuple[int, int]]:
         """Return (end, number) of every word of ``text`` that may begin at ``position``."""
         return self._found_at(text, position)
 
+    @override
     def is_begun(self, word: str) -> bool:
         """Return whether a text that ends with this run breaks off inside a word, and its beginning is none."""
         position = 0

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import vllm.v1.structured_output as structured_output
 from llguidance import hf as llguidance_hf
+from typing_extensions import override
 from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_guidance import GuidanceGrammar
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar, StructuredOutputOptions
@@ -106,6 +107,7 @@ class WordboundBackend(XgrammarBackend):
         # Not in a client's time: vLLM makes the backend for the replica's own start-up check.
         warm_up()
 
+    @override
     def compile_grammar(
         self,
         request_type: StructuredOutputOptions,
@@ -190,6 +192,7 @@ class WordGrammar(StructuredOutputGrammar):
         self._bitmask_arrays = bitmask_arrays
         self._statistics = statistics
 
+    @override
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Advance by tokens; those after a stop token are ignored. Return False where the list forbids one."""
         for token in tokens:
@@ -204,6 +207,7 @@ class WordGrammar(StructuredOutputGrammar):
         """Charge the tokens of a model's thinking to the budget, as ``Matcher.begin_after``."""
         self._matcher.begin_after(num_tokens)
 
+    @override
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """Return the longest prefix of the tokens that the list allows."""
         before = self._matcher.num_tokens
@@ -213,17 +217,21 @@ class WordGrammar(StructuredOutputGrammar):
         self._matcher.rollback(self._matcher.num_tokens - before)
         return tokens[:accepted]
 
+    @override
     def rollback(self, num_tokens: int) -> None:
         self._matcher.rollback(num_tokens)
 
+    @override
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         """Fill a row of ``bitmask``, int32 (sequences, words), on the CPU."""
         started_at = perf_counter()
         self._matcher.fill_bitmask(self._bitmask_arrays.of(bitmask)[batch_index])
         self._statistics.add(perf_counter() - started_at)
 
+    @override
     def is_terminated(self) -> bool:
         return self._matcher.is_terminated
 
+    @override
     def reset(self) -> Any:
         self._matcher.reset()

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
+from typing_extensions import override
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from vocab.matching.client_limits import (
@@ -103,20 +104,24 @@ class ClientGrammar(StructuredOutputGrammar):
         self._is_refused = self._is_ended
         return self._is_ended
 
+    @override
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         if self._is_ended:
             return not self._is_refused
         self._num_tokens += len(tokens)
         return bool(self._advance(len(tokens), self._grammar.accept_tokens, request_id, tokens))
 
+    @override
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         return [] if self._is_ended else self._advance(len(tokens), self._grammar.validate_tokens, tokens)
 
+    @override
     def rollback(self, num_tokens: int) -> None:
         if not self._is_ended:
             self._num_tokens -= num_tokens
             self._grammar.rollback(num_tokens)
 
+    @override
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         if self._step.is_stalled and self._costs_s[-1] + self._since_mask_s > MAX_CHECKED_S:
             self.end()
@@ -133,9 +138,11 @@ class ClientGrammar(StructuredOutputGrammar):
         if mask_s > MAX_MASK_S or is_too_long or self._has_failed():
             self.end()
 
+    @override
     def is_terminated(self) -> bool:
         return not self._is_ended and self._grammar.is_terminated()
 
+    @override
     def reset(self) -> Any:
         self._grammar.reset()
 

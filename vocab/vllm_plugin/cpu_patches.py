@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+from typing_extensions import override
 
 from vocab.vllm_plugin.patches import Patch, install_patches
 
@@ -64,9 +65,11 @@ def _mask_inputs_without_adapter(
 class CpuGenerator(torch.Generator):
     """A generator on the CPU with the two methods that vLLM calls."""
 
+    @override
     def get_offset(self) -> int:
         return 0
 
+    @override
     def set_offset(self, offset: int) -> None:
         """Take all draws back, wherever ``offset`` is."""
         del offset

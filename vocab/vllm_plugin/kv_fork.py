@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
 import torch
+from typing_extensions import override
 from vllm.config import VllmConfig
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
@@ -157,11 +158,13 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         self._cache: BlockCopies | None = None
 
     @property
+    @override
     def requires_kv_delivery(self) -> bool:
         return False
 
     # In a worker.
 
+    @override
     def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
         if not self._is_certain:
             return
@@ -170,28 +173,35 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         except (AttributeError, ValueError) as error:
             logger.warning("%s: %s", _LOST, error)
 
+    @override
     def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:
         return CanCopy() if self._cache is not None else None
 
-    def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:  # noqa: ARG002
+    @override
+    def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
         metadata = self._get_connector_metadata()
         if self._cache is not None and isinstance(metadata, Copies):
             self._cache.copy(metadata.pairs)
 
+    @override
     def wait_for_layer_load(self, layer_name: str) -> None: ...
 
+    @override
     def save_kv_layer(self, layer_name: str, kv_layer: torch.Tensor, attn_metadata: Any, **kwargs: Any) -> None: ...
 
+    @override
     def wait_for_save(self) -> None: ...
 
     # In the scheduler.
 
+    @override
     def bind_gpu_block_pool(self, gpu_block_pool: BlockPool) -> None:
         self._pool = gpu_block_pool
         if install_patches(_POOL_PATCHES, lost=_LOST):
             self._bound = CachedBlocks(gpu_block_pool, int(gpu_block_pool.num_gpu_blocks * CACHED_SHARE))
             _cache_of_pool[id(gpu_block_pool)] = self._bound
 
+    @override
     def set_xfer_handshake_metadata_pp_aware(
         self, metadata: dict[tuple[int, int], KVConnectorHandshakeMetadata]
     ) -> None:
@@ -199,10 +209,12 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         if self._is_certain and len(metadata) == num_workers and all(isinstance(m, CanCopy) for m in metadata.values()):
             self._cached = self._bound
 
+    @override
     def on_new_request(self, request: Request) -> None:
         if _parent(request) is not None:
             self._arrivals.arrived()
 
+    @override
     def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int | None, bool]:
         if self._cached is None:
             return 0, False
@@ -218,6 +230,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         num_shared = cached.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
         return max(num_shared - num_computed_tokens, 0), False
 
+    @override
     def update_state_after_alloc(self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int) -> None:
         fork = ForkHint.parse(request.kv_transfer_params)
         if self._cached is None or fork is None:
@@ -237,6 +250,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         for name in fork.release:
             self._cached.release(name)
 
+    @override
     def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
         copies, self._copies = self._copies, Copies()
         self._arrivals.stepped(scheduler_output.total_num_scheduled_tokens)
@@ -249,6 +263,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
             self._cached.make_room(len(scheduler_output.num_scheduled_tokens) + num_blocks)
         return copies
 
+    @override
     def request_finished_all_groups(
         self, request: Request, block_ids: tuple[list[int], ...]
     ) -> tuple[bool, dict[str, Any] | None]:
@@ -264,6 +279,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
                 self._cached.keep(fork.keep, request.all_token_ids[:num_tokens], _context(request), blocks)
         return False, None
 
+    @override
     def reset_cache(self) -> bool:
         if self._cached is not None:
             self._cached.release_all()

@@ -152,7 +152,7 @@ def must_use_of(options: Sequence[str] | None, *, any_form: bool = False) -> lis
     made = []
     for option in options or ():
         word, colon, count = option.partition(":")
-        if not word.strip() or (colon and not (count.isdecimal() and int(count))):
+        if not word.strip() or (colon and not (count.isdecimal() and len(count) <= 9 and int(count))):
             raise InputError(f"--must-use takes WORD or WORD:COUNT, such as sea:3, and not {option!r}")
         form = {"any_form": True} if any_form else {}
         made.append({"word": word.strip(), "count": int(count) if colon else 1, **form})

@@ -101,7 +101,7 @@ class Talk:
             return False
         command, _, rest = line.partition(" ")
         if command == "/words":
-            if not (rest.strip().isdecimal() and int(rest)):
+            if not (rest.strip().isdecimal() and len(rest) <= 9 and int(rest)):
                 raise InputError("/words takes a number, such as /words 2000")
             self._set_word_options(replace(self.named, words=int(rest), level=None))
             note(f"from now on in {int(rest):,} words")

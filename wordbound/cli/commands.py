@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperGroup
+from typing_extensions import override
 
 from wordbound.errors import RefusedError, ServiceError
 
@@ -67,9 +68,11 @@ _UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 class LazyCommands(TyperGroup):
     """A group that imports a command when it is run, and prints every error as one line."""
 
+    @override
     def list_commands(self, _: Any) -> list[str]:
         return list(COMMANDS)
 
+    @override
     def get_command(self, _: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
@@ -77,16 +80,19 @@ class LazyCommands(TyperGroup):
             self.commands[cmd_name] = _build(cmd_name)
         return self.commands[cmd_name]
 
+    @override
     def format_commands(self, _: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
 
+    @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         # Suggestions are made from the commands imported so far.
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"there is no command {args[0]!r}: choose {', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
 
+    @override
     def invoke(self, ctx: Any) -> Any:
         """Run a command; print its error in one line and exit with the error's status."""
         try:

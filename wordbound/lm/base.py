@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 from weakref import WeakKeyDictionary
 
 import torch
+from typing_extensions import override
 
 from wordbound.lm.adapters import WithAdapters
 from wordbound.lm.cache import OutputCache
@@ -232,6 +233,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         self.clear_kv_cache()
         self.clear_rows()
 
+    @override
     def clear_rows(self) -> None:
         """Drop all cached rows, but not keys and values."""
         with self._lock:

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from wordbound.client import AsyncClient, Client
 from wordbound.errors import ServiceError
@@ -123,13 +124,16 @@ class HTTPLM(AsyncLM):
             return cls(model_name, **options)
         return cls(model=model_name, **options)
 
-    async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
+    @override
+    async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         client = self._client_of_loop()
         return self._checked_rows(await client.logprobs(prefixes, dtype=self.dtype), len(prefixes))
 
-    def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
+    @override
+    def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         return self._checked_rows(self.client.logprobs(prefixes, dtype=self.dtype), len(prefixes))
 
+    @override
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
@@ -139,6 +143,7 @@ class HTTPLM(AsyncLM):
         answer = await self._client_of_loop().token_logprobs(prompt, ids)
         return torch.tensor(answer["logprobs"], dtype=torch.float32)
 
+    @override
     def token_logprobs_sync(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
@@ -154,6 +159,7 @@ class HTTPLM(AsyncLM):
             await client.aclose()
         self.cleanup()
 
+    @override
     def cleanup(self) -> None:
         super().cleanup()
         self.client.close()

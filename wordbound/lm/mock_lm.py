@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
+from typing_extensions import override
 
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.gathering import Ids
@@ -34,10 +35,12 @@ class MockAsyncLM(AsyncLM):
 
         return cls(load_tokenizer(model_name), **options)
 
+    @override
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         return self.compute_rows_sync(prefixes, lora_name)
 
-    def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
+    @override
+    def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         return torch.stack([self._row(ids) for ids in prefixes])
 
     def _row(self, ids: Ids) -> torch.Tensor:

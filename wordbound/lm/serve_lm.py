@@ -12,6 +12,7 @@ from uuid import uuid4
 import ray
 import torch
 from ray import serve
+from typing_extensions import override
 
 from deployments.contract import BEGUN, Caller
 from wordbound.errors import RefusedError, ServiceError
@@ -74,7 +75,8 @@ class ServeLM(AsyncLM):
         """Connect to a model by its application's name. ``options`` are those of ``ServeLM``."""
         return cls(model_name, **options)
 
-    async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
+    @override
+    async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         body = {"prompt": [list(ids) for ids in prefixes], "dtype": self._dtype}
         rows = torch.empty(len(prefixes), self.vocab_size)
         start = 0
@@ -87,6 +89,7 @@ class ServeLM(AsyncLM):
             raise ServiceError(f"the replica answered with {start} rows of {len(rows)}")
         return rows
 
+    @override
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 import torch
+from typing_extensions import override
 
 from vocab.adapters import CONFIG, WEIGHTS, Adapter, module_shapes
 from wordbound.lm.adapters import REMOVED_ADAPTER
@@ -107,9 +108,11 @@ class AsyncTransformer(AsyncLM):
 
     # Rows.
 
+    @override
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         return self.compute_rows_sync(prefixes, lora_name)
 
+    @override
     def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         with self._model_with(lora_name) as model:
             if self._packs:
@@ -118,17 +121,20 @@ class AsyncTransformer(AsyncLM):
                 logits = padded_logits(model, prefixes, list(self._pinned[lora_name].items()))
         return _rows(logits)
 
+    @override
     def next_token_logprobs_uncached(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
         """As ``next_token_logprobs_sync``, by a forward of the whole prefix alone that caches nothing."""
         loaded_name, ids = self._key(token_ids, lora_name)
         with self._model_with(loaded_name) as model:
             return _rows(padded_logits(model, [ids], []))[0]
 
+    @override
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
         return self.token_logprobs_sync(prompt_ids, token_ids, lora_name)
 
+    @override
     def token_logprobs_sync(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
@@ -159,6 +165,7 @@ class AsyncTransformer(AsyncLM):
 
     # What is cached.
 
+    @override
     def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:
         """Cache the keys and values of a prompt until ``clear_kv_cache``; what was cached after it is dropped.
 
@@ -179,6 +186,7 @@ class AsyncTransformer(AsyncLM):
                 logits_at(model, torch.tensor([ids], device=model.device), [len(ids) - 1], cache)
                 self._pinned[loaded_name][ids] = cache
 
+    @override
     def clear_kv_cache(self) -> None:
         """Drop all cached keys and values, those of ``cache_kv`` too."""
         with self._model_lock:
@@ -242,6 +250,7 @@ class AsyncTransformer(AsyncLM):
                 warnings.filterwarnings("ignore", message=message)
             yield
 
+    @override
     def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
         try:
             from peft import PeftConfig
@@ -272,6 +281,7 @@ class AsyncTransformer(AsyncLM):
             self._cached_tokens[loaded_name] = CachedTokens(self._cached_tokens[None].max_tokens)
             self._pinned[loaded_name] = {}
 
+    @override
     def unload_adapter(self, loaded_name: str) -> None:
         with self._changing_adapters():
             self._switch(None)

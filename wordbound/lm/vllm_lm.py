@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any, Final, Self
 
 import torch
+from typing_extensions import override
 from vllm import EngineArgs
 from vllm.lora.request import LoRARequest
 from vllm.outputs import RequestOutput
@@ -118,12 +119,14 @@ class AsyncVirtualLM(AsyncLM):
         """The torch module, where the engine's worker is in this process."""
         return self._worker.engine.model_executor.driver_worker.worker.model_runner.model
 
+    @override
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         if beginning := self._beginning(prefixes, lora_name):
             await self._generate([self._row_request(beginning, lora_name)])
         outputs = await self._generate([self._row_request(ids, lora_name) for ids in prefixes])
         return torch.cat([rows_of(output)[:1] for output in outputs])
 
+    @override
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
@@ -137,6 +140,7 @@ class AsyncVirtualLM(AsyncLM):
         scores = (output.prompt_logprobs or [])[len(prompt) :]
         return torch.tensor([score[token].logprob for score, token in zip(scores, ids, strict=True) if score])
 
+    @override
     def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:
         """Compute a prompt now, so that the engine caches its keys and values.
 
@@ -144,11 +148,13 @@ class AsyncVirtualLM(AsyncLM):
         """
         self.next_token_logprobs_uncached(prompt_tokens, lora_name)
 
+    @override
     def clear_kv_cache(self) -> None:
         """Forget keys and values; those of requests under way stay."""
         self._cached_names.clear()
         self._worker.put(Clear())
 
+    @override
     def cleanup(self) -> None:
         """End the engine. Whoever waits for a row gets a RuntimeError."""
         self.reset_async_queries()
@@ -157,6 +163,7 @@ class AsyncVirtualLM(AsyncLM):
 
     # Adapters.
 
+    @override
     def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
         config = self._lora_config
         if config is None:
@@ -177,6 +184,7 @@ class AsyncVirtualLM(AsyncLM):
             raise ValueError(f"vLLM does not take adapter {adapter.folder}: {error}") from error
         self._lora_requests[loaded_name] = request
 
+    @override
     def unload_adapter(self, loaded_name: str) -> None:
         """Remove an adapter from the engine; its requests under way fail."""
         request = self._lora_requests.pop(loaded_name)

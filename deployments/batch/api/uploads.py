@@ -13,6 +13,7 @@ from typing import Final
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
+from typing_extensions import override
 
 from deployments.errors import (
     BadRequestError,
@@ -125,6 +126,7 @@ class _Parser(MultiPartParser):
 
     is_complete = False
 
+    @override
     def on_end(self) -> None:
         self.is_complete = True
 

@@ -6,6 +6,7 @@ proxy, and Serve would pickle it for a replica, before a key is asked for. Trail
 
 from typing import Any, Final
 
+from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from deployments.errors import ApiError, BadRequestError, HeadersTooLargeError
@@ -39,11 +40,13 @@ class HeaderLimitProtocol(HttpToolsProtocol):
         self._num_headers = 0
         self._refusal: ApiError | None = None
 
+    @override
     def data_received(self, data: bytes) -> None:
         """Parse data as far as its requests may wait; keep the rest and read no more until they have been answered."""
         self._unread += data
         self._parse()
 
+    @override
     def on_response_complete(self) -> None:
         """Start the next request, and parse further ones in its place."""
         super().on_response_complete()
@@ -62,16 +65,19 @@ class HeaderLimitProtocol(HttpToolsProtocol):
         if self._unread:
             self.flow.pause_reading()
 
+    @override
     def on_message_begin(self) -> None:
         """Start the header counts of a new request."""
         super().on_message_begin()
         self._header_bytes = self._num_headers = 0
 
+    @override
     def on_url(self, url: bytes) -> None:
         """Count the URL towards the header bytes."""
         self._count(len(url))
         super().on_url(url)
 
+    @override
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header and its bytes; refuse it beyond the limits."""
         self._num_headers += 1
@@ -80,17 +86,20 @@ class HeaderLimitProtocol(HttpToolsProtocol):
         self._count(len(name) + len(value))
         super().on_header(name, value)
 
+    @override
     def on_body(self, body: bytes) -> None:
         """Start the count of header bytes anew: what came so far was a body."""
         self._unparsed_bytes = 0
         super().on_body(body)
 
+    @override
     def on_message_complete(self) -> None:
         """Start the count of header bytes anew: the request is complete."""
         self._unparsed_bytes = 0
         super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's
+    @override
+    def send_400_response(self, msg: str) -> None:
         """Answer with the refusal (400 or 431) and close; abort if an answer is under way.
 
         uvicorn calls this for what the parser refuses, or a method above.

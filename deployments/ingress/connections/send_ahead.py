@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
+from typing_extensions import override
 
 from deployments.ingress.connections.idle_connections import abort, transport_of
 from deployments.ray_private import ASGIReceiveProxy
@@ -287,6 +288,7 @@ class _Queue(asyncio.Queue[Any]):
         while before is not None and not before.empty():
             proxy._queue.put_nowait(before.get_nowait())
 
+    @override
     def put_nowait(self, item: Any) -> None:
         if isinstance(item, dict) and item["type"] == _CONFIRMED:
             self._confirm(item["num_bytes"])

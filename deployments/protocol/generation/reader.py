@@ -6,6 +6,8 @@ Whether a list or a token exists, and how many tokens the prompt has, is checked
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from typing_extensions import override
+
 from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec, num_prompts
 from deployments.errors import BadRequestError, printable
 from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
@@ -181,17 +183,21 @@ class CompletionRequestReader(ChatRequestReader):
     _passed_on = frozenset(CompletionFields.model_fields)
 
     @classmethod
+    @override
     def of(cls, settings: Settings) -> Self:
         return cls(settings.model_id, settings.limits, hint=False, adapters=AdapterNames.of(settings))
 
+    @override
     def read(self, body: Any) -> ChatRequest:
         request = super().read(body)
         self._check_combinations(request)
         return request
 
+    @override
     def _is_refused(self, name: str) -> bool:
         return completion.is_refused(name)
 
+    @override
     def _max_tokens(self, fields: dict[str, Any]) -> int:
         allowed = self._limits.allowed_new_tokens
         # Where only some numbers are allowed, the next above OpenAI's own default, or else the largest.

@@ -7,6 +7,8 @@ and one list of entries for each choice.
 import time
 from typing import Any, Final
 
+from typing_extensions import override
+
 from deployments.contract import Answer, ChatBody
 from deployments.replica.engine.engine import parse_event, write_event
 from deployments.search.token_details import DetailRecorder
@@ -38,9 +40,11 @@ class CompletionForm(ChatForm):
         # A stream's first part has them, and is held until its text is known to be whole.
         self._prompt_tokens: dict[int, list[int]] = {}
 
+    @override
     def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
         return {**answer, "choices": [self._choice_to_chat(choice) for choice in answer["choices"]]}
 
+    @override
     def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
         return {**answer, "choices": [self._choice_from_chat(choice) for choice in answer["choices"]]}
 
@@ -79,6 +83,7 @@ class DetailedForm(ChatForm):
         self._form = form
         self._details = details
 
+    @override
     def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
         chat = self._form.to_chat(answer)
         for choice in chat["choices"]:
@@ -88,6 +93,7 @@ class DetailedForm(ChatForm):
                 choice["logprobs"] = {"content": [{"bytes": one["bytes"], "token_details": one} for one in found]}
         return chat
 
+    @override
     def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
         choices = []
         for choice in answer["choices"]:

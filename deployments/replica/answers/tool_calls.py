@@ -8,6 +8,8 @@ import re
 from typing import Any, Final
 from uuid import uuid4
 
+from typing_extensions import override
+
 from deployments.replica.answers.forms import ChatForm
 
 _CALL: Final = re.compile(r'[\s\[,]*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"parameters"\s*:\s*(?=\S)')
@@ -26,9 +28,11 @@ class ToolCallForm(ChatForm):
         self._part = "delta" if is_stream else "message"
         self._texts: dict[int, _CallText] = {}
 
+    @override
     def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
         return self._form.to_chat(answer)
 
+    @override
     def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
         made = self._form.from_chat(answer)
         return {**made, "choices": [self._choice_from_chat(choice) for choice in made["choices"]]}

@@ -14,6 +14,7 @@ from typing import Any, Final
 import ray.util
 from ray.serve.llm import LLMConfig
 from transformers import AutoTokenizer
+from typing_extensions import override
 from vllm.platforms import current_platform
 
 from deployments.process_setup import HF_TOKEN
@@ -58,6 +59,7 @@ class NodeInit(CallbackBase):
     there that imports vLLM, 11 s on two cores, and then has nothing to do.
     """
 
+    @override
     async def on_before_node_init(self) -> None:
         nodes = ray.util.placement_group_table(self.ctx.placement_group)["bundles_to_node_id"].values()
         has_bucket = self.llm_config.get_engine_config().mirror_config is not None

@@ -12,6 +12,7 @@ from uuid import uuid4
 from pydantic import PrivateAttr, ValidationError
 from ray.serve.llm.deployment import LLMServer
 from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionRequest
+from typing_extensions import override
 from vllm.exceptions import GenerationError, VLLMClientError
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.v1.metrics.loggers import StatLoggerBase
@@ -58,11 +59,13 @@ class _ServiceRequest:
     _details: DetailRecorder | None
     _recorder: LogprobRecorder | None
 
+    @override
     def build_tok_params(self, model_config: Any) -> Any:
         params = super().build_tok_params(model_config)  # type: ignore[misc]  # vLLM's, beside which this is a base
         limit = min(self._max_input_tokens + params.max_output_tokens, params.max_total_tokens)
         return replace(params, max_total_tokens=limit)
 
+    @override
     def to_sampling_params(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self._recorder is not None:
             # Of a completion with several prompts, one call after the other.
@@ -129,6 +132,7 @@ class StepCounter(StatLoggerBase):
     def __init__(self) -> None:
         self.num_steps = 0
 
+    @override
     def record(
         self,
         scheduler_stats: SchedulerStats | None,
@@ -140,6 +144,7 @@ class StepCounter(StatLoggerBase):
         if iteration_stats is not None or (scheduler_stats is not None and scheduler_stats.num_running_reqs):
             self.num_steps += 1
 
+    @override
     def log_engine_initialized(self) -> None: ...
 
 

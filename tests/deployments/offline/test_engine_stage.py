@@ -2,14 +2,16 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
 import pytest
 
-from deployments.offline.engine_stage import AnswerStage, SharedExclusiveLock, engine_arguments
+from deployments.offline.engine_stage import AnswerStage, SharedExclusiveLock, engine_arguments, make_replica
 from deployments.offline.row_requests import ANSWER, REQUEST
 from deployments.offline.run import Attempts
+from deployments.settings.service import Settings
 from tests.deployments.offline.conftest import MakeConfig
 
 INDEX = AnswerStage.IDX_IN_BATCH_COLUMN
@@ -215,3 +217,18 @@ def test_how_it_is_spread_over_workers_is_rays_to_say_unless_it_is_said(
 
 def test_rays_stage_says_the_model_itself(make_config: MakeConfig) -> None:
     assert not {"model", "enable_log_requests"} & engine_arguments(make_config(CPU).settings).keys()
+
+
+async def test_a_replica_waits_as_long_as_a_step_takes(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stalls: list[float] = []
+
+    async def begin(self: Any, llm_config: Any, *, settings: Settings, vocabulary: Any) -> None:
+        stalls.append(settings.engine_stall_s)
+
+    # Without the engine that it would start.
+    monkeypatch.setattr("deployments.replica.deployment.Replica.__init__", begin)
+    monkeypatch.setattr("deployments.replica.deployment.Replica.__del__", lambda _: None)
+    await make_replica(make_config({**CPU, "engine_stall_s": 60}).settings, vocabulary=None, client=None)
+    assert stalls == [math.inf]

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Final
 
 import numpy as np
+from typing_extensions import override
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.arrays.kernels import address_of
@@ -45,9 +46,11 @@ class SegmentedControls(ControlledStates):
         self._wanted = [states.text.trie.paths_to(one.ranks) for one in controls.must_use]
         self._masks: OrderedDict[tuple[int, ...], Int32Array] = OrderedDict()
 
+    @override
     def _starts_sentence(self, reading: int) -> bool:
         return bool(self._own.text.starts_sentence[kernels.node_of(kernels.place_of(reading))])
 
+    @override
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         """Write the mask of a state under the controls, as ``ListStates.fill``."""
         progress, readings = Progress.unpack(state, len(self._all_used))
@@ -66,6 +69,7 @@ class SegmentedControls(ControlledStates):
                     states.fill(out, readings, budget)
             set_token_bits(out, stops, self._is_complete(progress, readings))
 
+    @override
     def target(self, state: State, token: int, budget: int) -> State:
         """Return the state that a token leads to under the controls, as ``ListStates.target``."""
         progress, readings = Progress.unpack(state, len(self._all_used))
@@ -208,10 +212,12 @@ class SegmentedControls(ControlledStates):
         fewest = min(distances.values(), default=0)
         return [token for token, distance in distances.items() if distance == fewest]
 
+    @override
     def _may_stop(self, progress: Progress) -> bool:
         # A rest of several words may become one longer word.
         return super()._may_stop(progress) and progress.num_words <= self._controls.max_sentence_words
 
+    @override
     def _is_complete(self, progress: Progress, readings: State) -> bool:
         """Return whether a text is complete, whatever is still asked of it; its last word may be a new one."""
         if not self._all.can_stop(readings):
@@ -226,6 +232,7 @@ class SegmentedControls(ControlledStates):
                 return False
         return True
 
+    @override
     def _after_word(self, progress: Progress, readings: State) -> Progress:
         """Return the progress if the open words end here; as it is where they are not whole."""
         place = kernels.place_of(readings[0])
@@ -257,6 +264,7 @@ class SegmentedControls(ControlledStates):
             )
         return progress
 
+    @override
     def _cost_of(self, ranks: tuple[int, ...]) -> int:
         """Return how many tokens one of these words takes at most."""
         index = next(i for i, one in enumerate(self._controls.must_use) if one.ranks == ranks)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
+from typing_extensions import override
+
 from vocab import marks
 from vocab.marks import LanguageMarks, Marks, UnspacedMarks
 from vocab.options import End, Layout
@@ -108,14 +110,17 @@ class UnpairedMarks(GapRules):
 
     marks: Marks
 
+    @override
     def is_complete(self, place: Place) -> bool:
         if self.end == "sentence":
             return place.kind == "close" and place.seen == END
         return self.ends_unit(place)
 
+    @override
     def ends_unit(self, place: Place) -> bool:
         return place.kind in _AFTER_FREE
 
+    @override
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place, as ``GapRules.steps``."""
         kind, run, seen = place
@@ -181,15 +186,19 @@ class PairedMarks(GapRules):
     marks: LanguageMarks
 
     @property
+    @override
     def pairs(self) -> tuple[str, ...]:
         return self.marks.pairs
 
+    @override
     def is_complete(self, place: Place) -> bool:
         return place.kind in (_ENDED if self.end == "sentence" else _AFTER_UNIT)
 
+    @override
     def ends_unit(self, place: Place) -> bool:
         return place.kind in _AFTER_UNIT
 
+    @override
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place, as ``GapRules.steps``."""
         yield from possessive_steps(place)
@@ -275,21 +284,26 @@ class UnspacedRules(GapRules):
     marks: UnspacedMarks
 
     @property
+    @override
     def pairs(self) -> tuple[str, ...]:
         return self.marks.pairs
 
+    @override
     def is_complete(self, place: Place) -> bool:
         if place.kind in _UNSPACED_ENDED:
             return True
         is_end = place.kind in _UNSPACED_UNIT or (self.end == "word" and place.kind in _UNSPACED_PAUSE)
         return is_end and (self.end == "word" or self.marks.ends_bare)
 
+    @override
     def ends_unit(self, place: Place) -> bool:
         return place.kind in _UNSPACED_UNIT | _UNSPACED_ENDED | _UNSPACED_PAUSE
 
+    @override
     def is_before_word(self, place: Place) -> bool:
         return place.kind not in ("dash", "joint")
 
+    @override
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place, as ``GapRules.steps``."""
         kind, run, seen = place

@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from wordbound.lm.programs.events import RunError
 from wordbound.lm.sampling import ListOfWords
@@ -84,15 +85,18 @@ class Unconstrained(Constraint):
         self.eos_token_ids = frozenset(eos_token_ids)
         self._has_ended = False
 
-    def start(self, prompt: Sequence[int]) -> Change:  # noqa: ARG002
+    @override
+    def start(self, prompt: Sequence[int]) -> Change:
         self._has_ended = False
         return Change(0, [])
 
+    @override
     def accept(self, token: int) -> Change:
         self._has_ended = token in self.eos_token_ids
         return Change(0, [token])
 
-    def place(self, tokens_left: int) -> Place:  # noqa: ARG002
+    @override
+    def place(self, tokens_left: int) -> Place:
         return Place(None, is_complete=True, is_done=self._has_ended)
 
 
@@ -105,10 +109,12 @@ class ListConstraint(Constraint, Generic[_State]):
         self._state = words.start
         self._has_ended = False
 
-    def start(self, prompt: Sequence[int]) -> Change:  # noqa: ARG002
+    @override
+    def start(self, prompt: Sequence[int]) -> Change:
         self._state, self._has_ended = self._words.start, False
         return Change(0, [])
 
+    @override
     def accept(self, token: int) -> Change:
         try:
             self._state = self._words.next(self._state, token)
@@ -117,6 +123,7 @@ class ListConstraint(Constraint, Generic[_State]):
         self._has_ended = token in self.eos_token_ids
         return Change(0, [token])
 
+    @override
     def place(self, tokens_left: int) -> Place:
         if self._has_ended:
             return Place(None, is_complete=True, is_done=True)
@@ -152,6 +159,7 @@ class GrammarConstraint(Constraint):
         self._captures: RawCaptures = {}
         self._place: Place | None = None
 
+    @override
     def start(self, prompt: Sequence[int]) -> Change:
         self._interpreter = self._fresh.deep_copy()
         self._captures, self._place = {}, None
@@ -164,6 +172,7 @@ class GrammarConstraint(Constraint):
         num_same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         return Change(len(old) - num_same, new[num_same:])
 
+    @override
     def accept(self, token: int) -> Change:
         place = self.place(0)
         if place.mask is None or not place.mask[token]:
@@ -171,7 +180,8 @@ class GrammarConstraint(Constraint):
         self._place = None
         return Change(*self._interpreter.commit_token(token))
 
-    def place(self, tokens_left: int) -> Place:  # noqa: ARG002 - a grammar has no bound of tokens
+    @override
+    def place(self, tokens_left: int) -> Place:
         if self._place is None:
             mask, report = self._interpreter.compute_mask()
             self._read(json.loads(report)["progress"])
@@ -180,6 +190,7 @@ class GrammarConstraint(Constraint):
         return self._place
 
     @property
+    @override
     def will_end(self) -> bool:
         return bool(self._interpreter.has_pending_stop())
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, SupportsIndex, TypeAlias, TypeVar, overl
 import numpy as np
 import numpy.typing as npt
 import torch
+from typing_extensions import override
 
 from vocab.arrays.byte_trie import Int32Array
 from wordbound.lm.tokens import Token
@@ -60,6 +61,7 @@ class _ByNode(Sequence[_T]):
 class Jumps(_ByNode[Int32Array]):
     """By node, its children in ascending order, int32."""
 
+    @override
     def _of(self, node: int) -> Int32Array:
         return self._trie.children(node)
 
@@ -67,6 +69,7 @@ class Jumps(_ByNode[Int32Array]):
 class Children(_ByNode[dict[Any, int]]):
     """By node, its children: by letter, and leaves, after them, by ``(None, place in decode)``."""
 
+    @override
     def _of(self, node: int) -> dict[Any, int]:
         trie = self._trie
         # Children are numbered from the last letter to the first.
@@ -309,11 +312,13 @@ class ParallelTokenCharacterTrie(TokenCharacterTrie):
             raise ValueError(f"unknown device {device!r}: it must be 'cpu', 'cuda' or None")
         super().__init__(decode)
 
+    @override
     def row_of(self, ws: Weights) -> Any:
         if self.device == "cpu":
             return super().row_of(ws)
         return self._cut(torch.as_tensor(ws, device=self.device)).detach().to(torch.float64)
 
+    @override
     def node_weights(self, rows: list[Any], operation: Operation) -> Floats:
         if self.device != "cpu":
             return self.by_level(rows, operation).cpu().numpy()  # type: ignore[no-any-return]
