@@ -90,4 +90,5 @@ HIDDEN: Final[dict[str, dict[str, str]]] = {
     },
     "lark": {"grammar": 'start: "  " x | /[0-9]/ x | e\nx: /[^\\n]*/\ne: e e | /[a-z]/ | /[a-z] /'},
 }
-"""Harmless after the shortest and the longest first tokens, so only the engine sees what they cost."""
+"""Harmless after the shortest and the longest first tokens, so only the engine sees what they cost; a model that may
+write nothing but letters gets there."""
