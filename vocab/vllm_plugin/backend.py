@@ -126,13 +126,13 @@ class WordboundBackend(XgrammarBackend):
         reference = GrammarReference.parse(grammar_spec) if is_grammar else None
         if reference is None:
             lark = parse_lark(grammar_spec) if is_grammar else None
-            stops = stop_token_ids or {self.tokenizer.eos_token_id}
+            may_stop = stop_token_ids or {self.tokenizer.eos_token_id}
             if lark is not None:
-                return self._compile_lark(lark, stops)
+                return self._compile_lark(lark, may_stop)
             grammar = super().compile_grammar(request_type, grammar_spec, stop_token_ids)
             # With the mask engine xgrammar, lists come as grammars.
             is_list = is_grammar and is_ours(grammar_spec)
-            return grammar if is_list else ClientGrammar(grammar, stops, self._step)
+            return grammar if is_list else ClientGrammar(grammar, may_stop, self._step)
         if self._lists is None:
             raise ArtefactError(
                 f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"

@@ -36,6 +36,12 @@ def test_the_engine_always_gets_one_structured_output_backend() -> None:
         assert config.engine_kwargs["reasoning_parser"] == "r"
 
 
+def test_the_engine_caches_few_compiled_grammars_unless_the_settings_ask_for_more() -> None:
+    for given, expected in ({}, "64"), ({"VLLM_XGRAMMAR_CACHE_MB": "128"}, "128"):
+        config = configuration.engine_config(settings(replica_env=given))
+        assert config.runtime_env["env_vars"]["VLLM_XGRAMMAR_CACHE_MB"] == expected
+
+
 def connector(**args: object) -> object:
     return configuration.engine_config(settings(**args)).engine_kwargs.get("kv_transfer_config")
 
