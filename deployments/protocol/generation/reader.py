@@ -236,6 +236,7 @@ def _check_grammar_tokens(fields: dict[str, Any], max_tokens: int, limits: Limit
     """Refuse more tokens than an answer in a client's regular expression or grammar may have."""
     named = [name for name in ("regex", "grammar") if name in (fields.get("structured_outputs") or {})]
     if named and max_tokens > limits.max_grammar_tokens:
+        # Also where the request names no number: a shorter answer than usual would come as a surprise.
         raise BadRequestError(
             f"'max_tokens' must be at most {limits.max_grammar_tokens} with 'structured_outputs.{named[0]}' "
             "(limits.max_grammar_tokens).",

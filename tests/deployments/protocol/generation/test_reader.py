@@ -271,6 +271,19 @@ def test_an_absent_budget_is_the_cap() -> None:
     assert read(max_tokens=None, max_completion_tokens=None).body["max_tokens"] == LIMITS.max_new_tokens
 
 
+@pytest.mark.parametrize("structure", [{"regex": "a+"}, {"grammar": 'root ::= "a"+'}])
+def test_beside_a_grammar_a_budget_has_a_limit_of_its_own(structure: dict[str, str]) -> None:
+    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"max_new_tokens": 4096, "max_grammar_tokens": 100}))
+    for asked in ({"max_tokens": 101}, {}):
+        with pytest.raises(BadRequestError, match=r"at most 100 with .* \(limits.max_grammar_tokens\)") as caught:
+            reader.read({**chat_body(), "max_tokens": None, **asked, "structured_outputs": structure})
+        assert caught.value.param == "max_tokens"
+    kept = reader.read({**chat_body(), "max_tokens": 100, "structured_outputs": structure})
+    assert kept.body["max_tokens"] == 100
+    others = {"response_format": {"type": "json_object"}, "max_tokens": 4096}
+    assert reader.read({**chat_body(), **others}).body["max_tokens"] == 4096
+
+
 def test_where_budgets_are_a_set_others_are_refused_and_the_largest_is_the_default() -> None:
     reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"allowed_new_tokens": (64, 16)}))
     assert reader.read(chat_body()).body["max_tokens"] == 64
