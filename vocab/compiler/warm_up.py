@@ -39,10 +39,11 @@ def warm_up() -> None:
     for overlay in (None, build_overlay(words, ListChanges(("d",), ("c",)), speller)):
         frame = frame_for(words, overlay, DEFAULT_OPTIONS, tokens)
         for max_tokens in (None, 4):
-            matcher = Matcher(ListStates(words, frame, listed.num_ranks, overlay), (_STOP,), max_tokens, min_tokens=1)
-            _write(matcher, b"a b", speller, row)
+            states = ListStates(words, frame, listed.num_ranks, overlay)
+            _write(Matcher(states, (_STOP,), max_tokens, min_tokens=1), b"a b", speller, row)
     # What the first JSON in listed words needs, while other lists wait for it.
     StructureTokens(speller.facts)
+    states.frame_state(states.start[0])
 
 
 @cache
