@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.service import KEY, KEYS, MODEL, Service
 from tests.e2e.test_schemas import ask, assert_refused
-from tests.hostile_grammars import BEGINNING, EBNF, HIDDEN, LARK, REGEXES, explosive
+from tests.hostile_grammars import BEGINNING, EBNF, HIDDEN, LARK, REGEXES, explosive, sharp
 
 pytestmark = pytest.mark.e2e
 
@@ -55,7 +55,7 @@ def test_what_cannot_be_compiled_says_why(service: Service) -> None:
 def hostile() -> Iterator[dict[str, str]]:
     yield from ({"regex": regex} for regex in REGEXES)
     yield from ({"grammar": grammar} for grammar in (*EBNF, *LARK))
-    yield from explosive(BEGINNING)
+    yield from (*explosive(BEGINNING), *sharp(BEGINNING))
 
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.stress), 4])
