@@ -78,7 +78,7 @@ _SHARP_EBNF: Final = "\n".join(
 
 
 def sharp(beginning: str) -> Iterator[dict[str, str]]:
-    """Yield three like ``explosive`` whose one mask takes seconds after a token or two: the engine would wait for it."""
+    """Yield three like ``explosive`` whose one mask takes seconds after a token or two: the check must refuse them."""
     yield from ({"regex": beginning.replace(".", "\\.") + regex} for regex in _SHARP_REGEXES)
     yield {"grammar": f'root ::= "{beginning}" e\n{_SHARP_EBNF}'}
 
