@@ -34,7 +34,8 @@ def ask(service: Service, lang: str, *, stop: list[str] | None = None, stream: b
 
 def stops_of(text: str) -> dict[str, list[str]]:
     """Stop strings that come in a text after its first words, by kind."""
-    words = [found for found in re.finditer(r"[^\W\d_]+", text) if found.start() > 10]
+    # Those behind a blank, for some of the strings begin with it.
+    words = [found for found in re.finditer(r"(?<= )[^\W\d_]+", text) if found.start() > 10]
     long = next(word for word in words if len(word[0]) > 4)
     mark = next(char for char in text[10:] if char in ".,!?;:")
     return {
