@@ -26,6 +26,7 @@ from vocab.text.changes import ListChanges
 from vocab.vllm_plugin import backend as plugin
 from vocab.vllm_plugin import patches
 from vocab.vllm_plugin.backend import WordboundBackend, WordGrammar
+from vocab.vllm_plugin.client_grammars import ClientGrammar
 
 GRAMMAR = StructuredOutputOptions.GRAMMAR
 CONFIG = SimpleNamespace(
@@ -232,8 +233,10 @@ def test_a_stop_token_that_has_a_text_is_text(
 
 
 def test_any_other_grammar_goes_to_xgrammar(backend: WordboundBackend) -> None:
-    assert isinstance(backend.compile_grammar(GRAMMAR, 'root ::= "yes" | "no"', {2}), XgrammarGrammar)
-    assert isinstance(backend.compile_grammar(StructuredOutputOptions.REGEX, "yes|no", {2}), XgrammarGrammar)
+    for kind, text in ((GRAMMAR, 'root ::= "yes" | "no"'), (StructuredOutputOptions.REGEX, "yes|no")):
+        grammar = backend.compile_grammar(kind, text, {2})
+        assert isinstance(grammar, ClientGrammar)
+        assert isinstance(grammar._grammar, XgrammarGrammar)
 
 
 def test_the_engine_keeps_as_much_as_its_environment_says(

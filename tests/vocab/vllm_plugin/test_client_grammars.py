@@ -69,7 +69,9 @@ class Engine:
         assert structured is not None
         while not structured._check_grammar_completion():
             time.sleep(0.001)
-        self.requests[name] = request
+        # vLLM compiles a regular expression within 5 s or refuses it, on a busy machine too.
+        if not isinstance(structured.grammar, Exception):
+            self.requests[name] = request
         return request
 
     def masks(self, drafts: dict[str, list[int]] | None = None) -> dict[str, Row]:
@@ -143,6 +145,7 @@ def test_what_explodes_ends_as_an_error_after_a_second_at_most(engine: Engine, b
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_ones_are_never_ended(engine: Engine, name: str) -> None:
     request = engine.ask(name, ORDINARY[name])
+    assert name in engine.requests
     goes_on, _ = write_to_the_end(engine, request)
     assert goes_on, engine.text_of(request)
     assert request.stop_reason is None

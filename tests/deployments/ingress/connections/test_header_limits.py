@@ -168,7 +168,7 @@ def test_few_requests_in_a_row_are_held_while_one_before_them_is_answered(server
                 connection.sendall(piece)
                 num_sent += 1
         assert num_sent * len(piece) <= IN_KERNELS
-        assert sum(isinstance(one, RequestResponseCycle) for one in gc.get_objects()) <= 2 * MAX_PIPELINED + 2
+        assert sum(type(one) is RequestResponseCycle for one in gc.get_objects()) <= 2 * MAX_PIPELINED + 2
         server.may_end.set()
         connection.settimeout(10)
         while received.count(b"HTTP/1.1 200 ") < 1 + 100 * num_sent:
