@@ -33,19 +33,23 @@ def ask(service: Service, lang: str, *, stop: list[str] | None = None, stream: b
 
 
 def stops_of(text: str) -> dict[str, list[str]]:
-    """Stop strings that come in a text after its first words, by kind."""
+    """Stop strings that come in a text after its first characters, by kind."""
+
+    def is_late(stop: str) -> bool:
+        return text.find(stop) > 3
+
     # Those behind a blank, for some of the strings begin with it.
-    words = [found for found in re.finditer(r"(?<= )[^\W\d_]+", text) if found.start() > 10]
-    long = next(word for word in words if len(word[0]) > 4)
-    mark = next(char for char in text[10:] if char in ".,!?;:")
+    words = [word for word in re.findall(r"(?<= )[^\W\d_]+", text) if is_late(word)]
+    long = max((word for word in words if is_late(word[1:-1]) and is_late(word[-2:])), key=len)
+    mark = next(char for char in text if char in ".,!?;:" and is_late(char))
     return {
         "a mark": [mark],
-        "a word": [words[0][0]],
-        "a blank and a word": [" " + words[1][0]],
-        "a beginning": [" " + long[0][:3]],
-        "the middle of a word": [long[0][1:-1]],
-        "the end of a word": [long[0][-2:]],
-        "several": ["\n", long[0][1:-1], "never", mark],
+        "a word": [words[0]],
+        "a blank and a word": [" " + words[1]],
+        "a beginning": [" " + long[:3]],
+        "the middle of a word": [long[1:-1]],
+        "the end of a word": [long[-2:]],
+        "several": ["\n", long[1:-1], "never", mark],
     }
 
 
