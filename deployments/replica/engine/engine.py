@@ -60,13 +60,13 @@ class _ServiceRequest:
     _recorder: LogprobRecorder | None
 
     @override
-    def build_tok_params(self, model_config: Any) -> Any:
-        params = super().build_tok_params(model_config)  # type: ignore[misc]  # vLLM's, beside which this is a base
+    def build_tok_params(self, model_config: Any) -> Any:  # type: ignore[misc]  # vLLM's, beside which this is a base
+        params = super().build_tok_params(model_config)  # type: ignore[misc]
         limit = min(self._max_input_tokens + params.max_output_tokens, params.max_total_tokens)
         return replace(params, max_total_tokens=limit)
 
     @override
-    def to_sampling_params(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def to_sampling_params(self: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
         if self._recorder is not None:
             # Of a completion with several prompts, one call after the other.
             self.logprobs = self._recorder.asked
