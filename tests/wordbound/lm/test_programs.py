@@ -179,6 +179,7 @@ async def test_a_text_that_may_end_ends_where_the_model_would_leave_the_grammar(
         ({"regex": "("}, "the grammar cannot be used"),
         ({"json_schema": "{"}, "the grammar cannot be used"),
         ({"regex": "a", "lark": "start: /a/"}, "a run has one constraint: give one of lark and regex"),
+        ({"lark": 'start: a "b"\na[capture, temperature=0.5]: /c/'}, "give sampling=Sampling(temperature=…)"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
         ({"top_k": -1}, "top_k at least 0"),
     ],
@@ -254,7 +255,7 @@ async def test_a_step_ends_at_a_stop_string_after_which_more_is_forced(model: Mo
 
 async def test_what_is_not_at_the_end_cannot_be_replaced(model: Model, own: WordList) -> None:
     step = Step(lambda _: Replace("no such end", "cat"), every_k=2)
-    run = model.run("Now", vocab=own, max_tokens=20, step=step)
+    run = model.run("Now", vocab=own, max_tokens=20, sampling=Sampling(seed=2), step=step)
     with pytest.raises(RunError, match="step 1: b'cat' cannot be injected: the text does not end with b'no such end'"):
         await written(run)
 
@@ -273,17 +274,38 @@ async def test_what_may_not_be_injected_is_an_error_and_the_text_stays(
     assert replayed(run.events) == run.text_bytes
 
 
+@pytest.mark.parametrize("feedback", [{"inject": "cat"}, {}, 0, ["cat"]], ids=repr)
+async def test_what_is_no_feedback_is_an_error_and_the_text_stays(model: Model, own: WordList, feedback: Any) -> None:
+    step = Step(lambda _: feedback, every_k=2)
+    run = model.run("Now", vocab=own, max_tokens=20, sampling=Sampling(seed=2), step=step)
+    with pytest.raises(RunError, match=f"step 1: the callback returned {type(feedback).__name__}: return the text"):
+        await written(run)
+    assert run.text
+
+
+def test_only_text_is_replaced() -> None:
+    with pytest.raises(TypeError, match="removed must be str, and text str or bytes, not bytes and dict"):
+        Replace(b"cat", {"text": "dog"})  # type: ignore[arg-type]
+
+
+def test_a_grammar_may_write_of_temperatures(model: Model) -> None:
+    run = model.run_sync("Now", lark='start: "a[temperature=0.5]: b"', sampling=GREEDY)
+    assert run.text == "a[temperature=0.5]: b"
+
+
 async def test_a_callback_may_end_the_run_or_raise(model: Model, own: WordList) -> None:
     def stop(_: StepContext) -> None:
         raise StopRun
 
-    run = await written(model.run("Now", vocab=own, max_tokens=40, step=Step(stop, every_k=2)))
+    run = await written(
+        model.run("Now", vocab=own, max_tokens=40, sampling=Sampling(seed=2), step=Step(stop, every_k=2))
+    )
     assert (run.reason, bool(run.text)) == ("callback", True)
 
     def fail(_: StepContext) -> None:
         raise KeyError("mine")
 
-    run = model.run("Now", vocab=own, max_tokens=40, step=Step(fail, every_k=2))
+    run = model.run("Now", vocab=own, max_tokens=40, sampling=Sampling(seed=2), step=Step(fail, every_k=2))
     with pytest.raises(KeyError, match="mine"):
         await written(run)
     assert run.text

@@ -1,11 +1,12 @@
 """What may come next in a run: any token, the texts of a word list, or those of a grammar."""
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +16,9 @@ from wordbound.lm.programs.events import RunError
 from wordbound.lm.sampling import ListOfWords
 
 _State = TypeVar("_State")
+
+# What is reported while a text is followed stays for the rules after it, and is 0.0 where there is none.
+_SETS_TEMPERATURE: Final = re.compile(r"^\s*[?!]?\w+\s*\[[^\]\n]*\btemperature\s*=", re.MULTILINE)
 
 RawCaptures: TypeAlias = dict[str, bytes | list[bytes]]
 """By name, what a grammar captured; lists for groups that it captures as lists."""
@@ -226,10 +230,19 @@ def llguidance_tokenizer(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[i
 
 
 def llguidance_grammar(lark: str | None, regex: str | None, json_schema: str | Mapping[str, Any] | None) -> str:
-    """Return the one that is given as llguidance's own JSON. Whether it is valid is found out when it is used."""
+    """Return the one that is given as llguidance's own JSON. Whether it is valid is found out when it is used.
+
+    Raises:
+        RunError: A rule of ``lark`` sets a temperature.
+    """
     from llguidance import LLMatcher
 
     if lark is not None:
+        if _SETS_TEMPERATURE.search(lark):
+            raise RunError(
+                "a run draws all of its text at one temperature: remove temperature=… from the grammar, and give "
+                "sampling=Sampling(temperature=…)"
+            )
         grammar = LLMatcher.grammar_from_lark(lark)
     elif regex is not None:
         grammar = LLMatcher.grammar_from_regex(regex)

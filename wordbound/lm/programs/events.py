@@ -168,6 +168,13 @@ class Replace:
     removed: str
     text: str | bytes
 
+    def __post_init__(self) -> None:
+        removed: object = self.removed
+        text: object = self.text
+        if not isinstance(removed, str) or not isinstance(text, str | bytes):
+            given = f"{type(removed).__name__} and {type(text).__name__}"
+            raise TypeError(f"removed must be str, and text str or bytes, not {given}")
+
 
 Feedback: TypeAlias = str | bytes | Replace | None
 """What a callback injects; None for nothing."""

@@ -341,6 +341,11 @@ class Run:
         if inspect.isawaitable(feedback):
             feedback = await feedback
         self._step_start = len(self.tokens)
+        if feedback is not None and not isinstance(feedback, str | bytes | Replace):
+            raise RunError(
+                f"step {self._num_steps}: the callback returned {type(feedback).__name__}: return the text to inject "
+                "as str or bytes, Replace(removed, text), or None"
+            )
         if not feedback:
             return None
         if not isinstance(feedback, Replace):
