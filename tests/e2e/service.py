@@ -39,8 +39,8 @@ LISTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The 60-letter word is long for a reason; "so"called" and its like hold marks that a text may also have."""
 
-LONGEST_CALLBACK_S = 2.0
-"""The service logs what blocks a loop for a quarter of it; a machine that runs tests may be as much slower."""
+LONGEST_CALLBACK_S = 3.0
+"""The service logs what blocks a loop for a sixth of it; a machine that runs tests may be as much slower."""
 
 ASKED = set[str]()
 """Questions of all tests: none may be in a log or metric."""

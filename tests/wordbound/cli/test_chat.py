@@ -44,7 +44,7 @@ def test_the_number_of_words_can_be_changed(stand_in: StandInService, run: Run) 
     assert [call.decoding.search_width for call in stand_in.backend.calls] == [4, 4]
 
 
-@pytest.mark.parametrize("line", ["/words", "/words many", "/words 0", "/wrods 5"])
+@pytest.mark.parametrize("line", ["/words", "/words many", "/words 0", "/words " + "9" * 5_000, "/wrods 5"])
 def test_a_wrong_command_of_a_script_ends_it(line: str, stand_in: StandInService, run: Run) -> None:
     assert_refused(run("chat", *EN, text=f"{line}\n"), WRONG_INPUT, "/words")
 

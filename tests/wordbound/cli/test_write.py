@@ -106,6 +106,8 @@ def test_a_text_that_was_cut_is_told(stand_in: StandInService, run: Run) -> None
         (("", *EN), "there is nothing in PROMPT"),
         (("Go", *EN, "--must-use", "sea:x"), "WORD or WORD:COUNT"),
         (("Go", *EN, "--must-use", ":2"), "WORD or WORD:COUNT"),
+        # Python reads no number of more than 4,300 digits.
+        (("Go", *EN, "--must-use", "sea:" + "9" * 5_000), "WORD or WORD:COUNT"),
         (("Go", *EN, "--new-words", "many"), "N:PER_100:MAX"),
         (("Go", *EN, "--any-form"), "about the words of --must-use"),
         (("Go", *EN, "--new-words-file", "new.txt"), "add it, such as --new-words 3000:2:10"),
