@@ -96,8 +96,6 @@ class Followed(Protocol):
 
     def is_at_end(self) -> bool: ...
 
-    def reset(self) -> None: ...
-
 
 class SpelledTokens:
     """The tokens that have a text, by its length in bytes."""
@@ -131,10 +129,12 @@ def fault_of(job: CheckStructure, info: Any, spelled: SpelledTokens) -> str:
             "regex": compiler.compile_regex,
             "ebnf": compiler.compile_grammar,
         }[job.language]
-        matcher = xgrammar.GrammarMatcher(compile_text(job.text))
+        compiled = compile_text(job.text)
     except RuntimeError as error:
         return _TOO_LARGE if "bad_alloc" in str(error) else _reason(str(error))
-    return _fault_on_ways(_FollowedByXgrammar(matcher, info.vocab_size), spelled, job.num_tokens)
+    return _fault_on_ways(
+        lambda: _FollowedByXgrammar(xgrammar.GrammarMatcher(compiled), info.vocab_size), spelled, job.num_tokens
+    )
 
 
 def lark_fault_of(job: CheckStructure, tokenizer: Any, spelled: SpelledTokens) -> str:
@@ -144,18 +144,18 @@ def lark_fault_of(job: CheckStructure, tokenizer: Any, spelled: SpelledTokens) -
     limits = llguidance.LLParserLimits(**LARK_LIMITS)
     grammar = llguidance.LLMatcher.grammar_from_lark(job.text)
     matcher = llguidance.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
-    return _fault_on_ways(_FollowedByLlguidance(matcher), spelled, job.num_tokens)
+    # A copy each: one that has token limits or stops of its own cannot go back to its start.
+    return _fault_on_ways(lambda: _FollowedByLlguidance(matcher.deep_copy()), spelled, job.num_tokens)
 
 
-def _fault_on_ways(followed: Followed, spelled: SpelledTokens, num_tokens: int) -> str:
+def _fault_on_ways(begin: Callable[[], Followed], spelled: SpelledTokens, num_tokens: int) -> str:
     """Return why a text of the shortest or the longest tokens cannot be followed; empty where both can."""
     for longest in (False, True):
         try:
-            if fault := _fault_on_way(followed, spelled, num_tokens, longest=longest):
+            if fault := _fault_on_way(begin(), spelled, num_tokens, longest=longest):
                 return fault
         except StructureError as error:
             return str(error)
-        followed.reset()
     return ""
 
 
@@ -195,9 +195,6 @@ class _FollowedByXgrammar:
     def is_at_end(self) -> bool:
         return bool(self._matcher.is_terminated())
 
-    def reset(self) -> None:
-        self._matcher.reset()
-
 
 class _FollowedByLlguidance:
     def __init__(self, matcher: Any) -> None:
@@ -218,9 +215,6 @@ class _FollowedByLlguidance:
 
     def is_at_end(self) -> bool:
         return bool(self._matcher.is_stopped())
-
-    def reset(self) -> None:
-        self._matcher.reset()
 
     def _check(self) -> None:
         if self._matcher.is_error():

@@ -80,6 +80,9 @@ def followed(language: StructureLanguage, text: str, num_tokens: int = 64) -> st
         ("regex", "(yes", "The parenthesis is not closed"),
         ("ebnf", "root ::= root", "no finite text fits it"),
         ("lark", 'start: "yes" | name\nname[capture]: /[a-z]{2,9}/', ""),
+        # As guidance sends them; llguidance cannot go back in such.
+        ("lark", 'start: "yes" name\nname[max_tokens=12, temperature=0.0]: /(?s:.*)/', ""),
+        ("lark", 'start: name "yes"\nname[stop="."]: /[a-z]+/', ""),
         ("lark", "start: missing", 'unknown name: "missing"'),
         ("lark", "start: start", "no finite text fits it"),
         ("lark", 'start: "a" start', "Too many items"),
