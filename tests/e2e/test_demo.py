@@ -6,14 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from tests.e2e.service import KEY
@@ -29,14 +26,9 @@ LAST_LINE = "Ctrl-C stops the service."
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the run keeps, and the value of a variable that its processes alone have."""
-    return tmp_path_factory.mktemp("demo")
-
-
-@pytest.fixture(scope="module")
-def printed(smollm2_path: Path, folder: Path) -> Iterator[list[str]]:
+def printed(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """The lines of one run, which serves while tests ask for it."""
+    folder = tmp_path_factory.mktemp("demo")
     (folder / ".env").write_text("MAX_INPUT_TOKENS=64\nINPUT_OVERFLOW=truncate\nPAD_TO_MULTIPLE_OF=8\n")
     (folder / "models").symlink_to(smollm2_path.parent)
     [command] = commands(WITH_ENV_FILE)
@@ -104,22 +96,3 @@ def test_the_adapter_writes_in_the_language_of_its_card_alone(printed: list[str]
         answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
         assert answer.status_code == 200, answer.text
         assert answer.json()["vocab"]["adapter"] == adapter
-
-
-def test_what_is_left_of_a_dead_engine_is_reaped(printed: list[str], folder: Path) -> None:
-    assert printed
-    mark = f"WORDBOUND_CACHE={folder}".encode()
-    dead = []
-    for process in psutil.process_iter(["name"]):
-        with suppress(OSError):
-            names = "ray::ServeReplica:wordbound:Replica", "VLLM::EngineCore", "VLLM::Worker"
-            is_marked = mark in Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-            if is_marked and any(title.startswith(process.info["name"]) for title in names):
-                dead.append(process)
-    assert len(dead) == 3, dead
-    for process in dead:
-        process.kill()
-    deadline = time.monotonic() + 60
-    while left := [process for process in dead if process.is_running()]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.5)
