@@ -17,7 +17,7 @@ from wordbound.lm.sampling import ListOfWords
 
 _State = TypeVar("_State")
 
-# What is reported while a text is followed stays for the rules after it, and is 0.0 where there is none.
+# Refused, not followed: llguidance reports a rule's temperature for the rules after it too, and 0.0 where it has none.
 _SETS_TEMPERATURE: Final = re.compile(r"^\s*[?!]?\w+\s*\[[^\]\n]*\btemperature\s*=", re.MULTILINE)
 
 RawCaptures: TypeAlias = dict[str, bytes | list[bytes]]
