@@ -12,7 +12,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[1]
 OURS: Final = ("vocab", "deployments", "wordbound", "tests")
-OF_SCHEMAS: Final = ("structure", "test_engine_cache.py")
+OF_SCHEMAS: Final = ("structure", "test_engine_cache.py", "test_warm_up.py")
 
 
 def light_files() -> list[str]:
