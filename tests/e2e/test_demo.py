@@ -6,11 +6,13 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from tests.e2e.service import KEY
@@ -26,8 +28,8 @@ LAST_LINE = "Ctrl-C stops the service."
 
 
 @pytest.fixture(scope="module")
-def printed(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """The lines of one run, which serves while tests ask for it."""
+def demo(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """One run, which serves while tests ask for it."""
     folder = tmp_path_factory.mktemp("demo")
     (folder / ".env").write_text("MAX_INPUT_TOKENS=64\nINPUT_OVERFLOW=truncate\nPAD_TO_MULTIPLE_OF=8\n")
     (folder / "models").symlink_to(smollm2_path.parent)
@@ -37,7 +39,7 @@ def printed(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     # This environment, as it is.
     typed = f"{command.text.replace('/srv/old', str(folder))} VENV={sys.prefix} -o {sys.prefix}/.ready"
     kept = {name: value for name, value in os.environ.items() if name not in ("MODEL_NAME", "MAKEFLAGS", "MAKELEVEL")}
-    demo = subprocess.Popen(
+    run = subprocess.Popen(
         ["bash", "-c", typed],
         cwd=ROOT,
         env={**kept, "WORDBOUND_CACHE": str(folder)},
@@ -45,14 +47,19 @@ def printed(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         text=True,
         start_new_session=True,
     )
-    assert demo.stdout is not None
     try:
-        lines = [line.rstrip("\n") for line in takewhile(lambda line: LAST_LINE not in line, demo.stdout)]
-        yield lines
+        yield run
     finally:
         # Ctrl-C goes to all processes of the terminal.
-        os.killpg(demo.pid, signal.SIGINT)
-        demo.communicate(timeout=60)
+        os.killpg(run.pid, signal.SIGINT)
+        run.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def printed(demo: subprocess.Popen[str]) -> list[str]:
+    """The lines of its start."""
+    assert demo.stdout is not None
+    return [line.rstrip("\n") for line in takewhile(lambda line: LAST_LINE not in line, demo.stdout)]
 
 
 def test_it_prints_what_the_readme_shows(printed: list[str]) -> None:
@@ -96,3 +103,18 @@ def test_the_adapter_writes_in_the_language_of_its_card_alone(printed: list[str]
         answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
         assert answer.status_code == 200, answer.text
         assert answer.json()["vocab"]["adapter"] == adapter
+
+
+def test_what_is_left_of_a_dead_engine_is_reaped(printed: list[str], demo: subprocess.Popen[str]) -> None:
+    assert printed
+    every = psutil.Process(demo.pid).children(recursive=True)
+    [replica] = [process for process in every if "ServeReplica:wordbound:Replica" in process.cmdline()[0]]
+    dead = [replica, *replica.children(recursive=True)]
+    assert len(dead) >= 3, dead
+    for process in dead:
+        process.kill()
+    deadline = time.monotonic() + 60
+    # One that nobody waited for still runs, for psutil.
+    while left := [process for process in dead if process.is_running()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.5)
