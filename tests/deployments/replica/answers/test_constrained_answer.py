@@ -370,7 +370,8 @@ class TestStreams:
         whole = finish_answer({"choices": [choice(kept, stop)]}, by)
         shown = whole["choices"][0]["message"]["content"]
         assert kept.startswith(shown)
-        if re.fullmatch(r"\W.*\W|\W", stop):
+        # A blank inside an entry leaves a part of it, which is no listed text.
+        if re.fullmatch(r"\W.*\W|\W", stop) and SENTENCES.of_broken_off().is_between_words(kept):
             assert shown.rstrip(" “–") == kept.rstrip(" “–") and (not in_text or shown == kept)
         cuts = sorted(data.draw(st.sets(st.integers(0, len(kept)), max_size=6)) | {0, len(kept)})
         chunks = [chunk(kept[start:end]) for start, end in pairwise(cuts)]
