@@ -14,7 +14,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from deployments.ingress.deployment import OPEN_PATHS
+from deployments.ingress.deployment import create_app
 from deployments.settings.service import Settings
 from deployments.settings.sources import SECRET_NAME
 
@@ -105,7 +105,9 @@ def test_health_is_asked_of_routes_that_need_no_key() -> None:
     asked = [of_image, *(" ".join(service["healthcheck"]["test"]) for service in SERVICES.values())]
     routes = [re.findall(r"http://127\.0\.0\.1:8000(/\w+)'", command) for command in asked]
     assert routes == [["/health"], ["/ready"], ["/ready"]]
-    assert all(route.encode() in OPEN_PATHS for [route] in routes)
+    nobody: Any = None
+    app = create_app(Settings(secret_token="of-no-service"), nobody)
+    assert all(app.state.routes.is_open(route.encode()) for [route] in routes)
 
 
 def test_folders_that_become_volumes_belong_to_the_user_of_the_container() -> None:

@@ -6,7 +6,7 @@ the query before anything else, such as an access log, can read it.
 
 import hmac
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -18,7 +18,7 @@ from deployments.ingress.request_id import add_headers
 from deployments.ingress.routing import raw_path
 from deployments.protocol.generation.reader import ChatRequest
 from deployments.rates import RateExceededError, Rates, RateState
-from deployments.settings.keys import Part, digest_of
+from deployments.settings.keys import digest_of
 from deployments.settings.service import Settings
 
 _MESSAGE = (
@@ -28,19 +28,19 @@ _MESSAGE = (
 
 
 class Authentication:
-    """Raise ``UnauthorizedError`` for a request without a key, except for ``open_paths``.
+    """Raise ``UnauthorizedError`` for a request without a key, except for what ``is_open``.
 
     ``digests`` are those of the keys, by name. ``?token=`` is removed from the query in any case, and counts if
     ``allow_query_token``.
     """
 
     def __init__(
-        self, app: ASGIApp, *, digests: Mapping[str, str], allow_query_token: bool, open_paths: Collection[bytes]
+        self, app: ASGIApp, *, digests: Mapping[str, str], allow_query_token: bool, is_open: Callable[[bytes], bool]
     ) -> None:
         self._app = app
         self._digests = dict(digests)
         self._allow_query_token = allow_query_token
-        self._open_paths = frozenset(open_paths)
+        self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -49,7 +49,7 @@ class Authentication:
             owner = self._owner(keys)
             if owner is not None:
                 scope.setdefault("state", {})["owner"] = owner
-            elif raw_path(scope) not in self._open_paths:
+            elif not self._is_open(raw_path(scope)):
                 raise UnauthorizedError(_MESSAGE)
         await self._app(scope, receive, send)
 
@@ -92,22 +92,18 @@ _FEWER: Final = ("Ask for fewer with 'max_tokens', or for fewer texts.", "max_to
 
 
 class KeyLimits:
-    """Refuse what a key may not use, and requests beyond its rate; before their bodies are read.
+    """Refuse what a key may not use, and requests beyond its rate; before their bodies are read."""
 
-    ``parts`` are the parts of the service by their routes; other routes are for any key.
-    """
-
-    def __init__(self, app: ASGIApp, *, settings: Settings, parts: Mapping[bytes, Part], rates: Rates) -> None:
+    def __init__(self, app: ASGIApp, *, settings: Settings, rates: Rates) -> None:
         self._app = app
         self._settings = settings
-        self._parts = {route.decode(): part for route, part in parts.items()}
         self._rates = rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Without a key it is one of the open paths.
         if scope["type"] == "http" and (owner := scope["state"].get("owner")) is not None:
             key = self._settings.key(owner)
-            if key.use not in ("all", self._parts.get(scope["state"]["route"], key.use)):
+            if key.use not in ("all", scope["state"]["operation"].part or key.use):
                 raise ForbiddenError(f"This key is for {key.use} alone. Use another for this path.")
             if key.requests_per_minute is not None:
                 await _take(self._rates, scope, "requests", key.requests_per_minute, 1)

@@ -6,7 +6,7 @@ too), key, headers, route, limits of the key, then a handler here.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -26,74 +26,40 @@ from deployments.ingress.body import read_checked
 from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.connections.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
-from deployments.ingress.routes.adapters import LOAD_PATHS, add_adapters
-from deployments.ingress.routes.documents import (
-    DOCUMENT_PATHS,
-    DOCUMENT_TEXT_PATH,
-    DOCUMENTS_AT_ONCE,
-    FILES_AT_ONCE,
-    add_documents,
-)
+from deployments.ingress.route import Places, Routes, TakePlaces
+from deployments.ingress.routes.adapters import add_adapters
+from deployments.ingress.routes.documents import add_documents
 from deployments.ingress.routes.rows import ROW_HEADERS, add_rows
-from deployments.ingress.routes.vocabularies import (
-    CHECK_PATH,
-    CHECKS_AT_ONCE,
-    LIST_ROUTES,
-    TOOL_PATHS,
-    add_vocabularies,
-    add_word_tools,
-)
-from deployments.ingress.routing import (
-    Gate,
-    MaxConcurrent,
-    Routes,
-    check_host,
-    header_check,
-    known_key_check,
-    route_check,
-)
+from deployments.ingress.routes.vocabularies import add_vocabularies, add_word_tools
+from deployments.ingress.routing import Gate, check_host, header_check, known_key_check
 from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.adapters import AdapterNames, model_not_found
-from deployments.protocol.generation.generate import GenerateRequestReader, rename, reshape_answer
+from deployments.protocol.generation.chat import ChatCompletionRequest
+from deployments.protocol.generation.completion import CompletionRequest
+from deployments.protocol.generation.generate import GenerateRequest, GenerateRequestReader, rename, reshape_answer
 from deployments.protocol.generation.reader import (
     ChatRequest,
     ChatRequestReader,
     CompletionRequestReader,
     check_max_tokens,
 )
-from deployments.protocol.openapi.document import DOCS_PATHS, add_docs
-from deployments.protocol.tokenization import read_detokenize, read_tokenize
+from deployments.protocol.openapi.answers import (
+    ChatCompletion,
+    Completion,
+    DetokenizedText,
+    Generated,
+    Health,
+    Model,
+    ModelList,
+    Tokens,
+)
+from deployments.protocol.openapi.document import document, documentation
+from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest, read_detokenize, read_tokenize
 from deployments.rates import Rates
-from deployments.settings.keys import Part
 from deployments.settings.service import Settings
 
 logger = logging.getLogger("ray.serve.wordbound")
-
-_PATHS_OF_ENGINE: Final = (
-    *(b"/v1/chat/completions", b"/v1/completions", b"/generate", b"/tokenize", b"/detokenize"),
-    *(b"/v1/logprobs", b"/v1/token_logprobs"),
-    *TOOL_PATHS,
-)
-"""Each request to them waits for a replica."""
-
-_INTERACTIVE: Final = (*_PATHS_OF_ENGINE, b"/v1/tokens", *DOCUMENT_PATHS, DOCUMENT_TEXT_PATH)
-"""For keys that are not for batches alone."""
-
-ROUTES: Final[Routes] = {
-    b"/health": ("GET",),
-    b"/ready": ("GET",),
-    b"/v1/models": ("GET",),
-    b"/v1/models/": ("GET",),
-    **dict.fromkeys(_PATHS_OF_ENGINE, ("POST",)),
-    **dict.fromkeys(LOAD_PATHS, ("POST",)),
-    b"/v1/tokens": ("GET",),
-    **LIST_ROUTES,
-    **dict.fromkeys(DOCUMENT_PATHS, ("POST",)),
-    DOCUMENT_TEXT_PATH: ("POST",),
-    **dict.fromkeys(DOCS_PATHS, ("GET",)),
-}
-OPEN_PATHS: Final = (b"/health", b"/ready")
 
 _CORS_METHODS: Final = ("DELETE", "GET", "POST")
 
@@ -105,8 +71,8 @@ _CORS_EXPOSED: Final = (
 )
 """What a script may read of an answer's headers, besides those that any page may read."""
 
-Mount: TypeAlias = Callable[[FastAPI], Routes]
-"""Adds the routes of batches to the application, and returns their paths."""
+Mount: TypeAlias = Callable[[Routes], None]
+"""Adds the routes of batches to the application."""
 
 Reader: TypeAlias = ChatRequestReader | GenerateRequestReader
 
@@ -120,43 +86,35 @@ def create_app(
     """Create the ASGI application: routes, and around them the layers that every request passes."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_exception_handler(HTTPException, _not_found)
-    _add_health(app, backend)
-    _add_models(app, settings, backend)
-    add_adapters(app, settings, backend)
+    app.state.routes = routes = Routes(app)
     rates = Rates(settings.rates_url)
     backlog = Backlog(settings.limits)
-    _add_generation(app, settings, backend, rates, backlog)
-    _add_tokenization(app, settings, backend, backlog)
-    add_rows(app, settings, backend, rates, backlog)
-    add_word_tools(app, settings, backend, rates, backlog)
-    add_vocabularies(app, settings, backend, backlog)
-    add_documents(app, settings, backlog)
-    routes = dict(ROUTES)
-    parts: dict[bytes, Part] = dict.fromkeys(_INTERACTIVE, "chat")
+    places = Places(max_chats(settings))
+    _add_health(routes, backend)
+    _add_models(routes, settings, backend)
+    add_adapters(routes, settings, backend)
+    _add_generation(routes, settings, backend, rates, backlog, places)
+    _add_tokenization(routes, settings, backend, backlog, places)
+    add_rows(routes, settings, backend, rates, backlog, places)
+    add_word_tools(routes, settings, backend, rates, backlog, places)
+    add_vocabularies(routes, settings, backend, backlog)
+    add_documents(routes, settings, backlog)
     for mount in mounts:
-        mounted = mount(app)
-        routes |= mounted
-        parts |= dict.fromkeys(mounted, "batches")
-    open_paths = {*OPEN_PATHS, *(DOCS_PATHS if settings.public_docs else ())}
+        mount(routes)
     if page is not None:
-        page.add_to(app)
-        routes |= page.routes
-        open_paths |= page.routes.keys()
+        _add_page(routes, page)
     # Last: the document describes the routes added so far.
-    add_docs(app, settings.limits)
+    _add_documentation(routes, documentation(document(app, settings.limits)), is_open=settings.public_docs)
     # The layer added last is the outermost.
-    app.add_middleware(MaxConcurrent, paths=_PATHS_OF_ENGINE, num_requests=max_chats(settings))
-    app.add_middleware(MaxConcurrent, paths=(CHECK_PATH,), num_requests=CHECKS_AT_ONCE)
-    app.add_middleware(MaxConcurrent, paths=DOCUMENT_PATHS, num_requests=DOCUMENTS_AT_ONCE)
-    app.add_middleware(MaxConcurrent, paths=(DOCUMENT_TEXT_PATH,), num_requests=FILES_AT_ONCE)
-    app.add_middleware(KeyLimits, settings=settings, parts=parts, rates=rates)
-    app.add_middleware(Gate, check=route_check(routes))
+    app.add_middleware(TakePlaces, routes=routes)
+    app.add_middleware(KeyLimits, settings=settings, rates=rates)
+    app.add_middleware(Gate, check=routes.match)
     app.add_middleware(Gate, check=header_check(settings.limits))
     app.add_middleware(
         Authentication,
         digests=settings.key_digests,
         allow_query_token=settings.allow_query_token,
-        open_paths=open_paths,
+        is_open=routes.is_open,
     )
     app.add_middleware(Gate, check=known_key_check(settings.cors_origins) if settings.has_known_key else check_host)
     app.add_middleware(Envelope, limits=settings.limits)
@@ -180,7 +138,7 @@ class IngressServer:
         replica: DeploymentHandle,
         vocabulary: DeploymentHandle,
         batches: DeploymentHandle | None = None,
-        mount_batches: Callable[[FastAPI, Any, DeploymentHandle], Routes] | None = None,
+        mount_batches: Callable[[Routes, Any, DeploymentHandle], None] | None = None,
     ) -> None:
         set_up_process(settings)
         check_guarded()
@@ -188,7 +146,7 @@ class IngressServer:
         self._backend = HandleBackend(replica, vocabulary, settings)
         self._mounts: list[Mount] = []
         if batches is not None and mount_batches is not None:
-            self._mounts.append(lambda app: mount_batches(app, settings, batches))
+            self._mounts.append(lambda routes: mount_batches(routes, settings, batches))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         page = Bundle() if self._settings.page else None
@@ -225,15 +183,36 @@ def _allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
     )
 
 
-def _add_health(app: FastAPI, backend: Backend) -> None:
+def _add_page(routes: Routes, page: Bundle) -> None:
+    """Add the files of the author's page."""
+
+    async def serve(request: Request) -> Response:
+        return page.answer(request)
+
+    for path in page.paths:
+        for method in ("GET", "HEAD"):
+            routes.add(method, path, part=None, is_open=True)(serve)
+
+
+def _add_documentation(routes: Routes, answers: Mapping[str, Callable[[], Response]], *, is_open: bool) -> None:
+    """Add the OpenAPI document, and the page that shows it."""
+
+    async def serve(request: Request) -> Response:
+        return answers[request.url.path]()
+
+    for path in answers:
+        routes.add("GET", path, part=None, is_open=is_open)(serve)
+
+
+def _add_health(routes: Routes, backend: Backend) -> None:
     """Add the routes ``/health`` and ``/ready``."""
 
-    @app.get("/health")
+    @routes.add("GET", "/health", answer=Health, part=None, is_open=True)
     async def health() -> Response:
         """Whether this process works: one that does not answer should be replaced."""
         return JSONResponse({"status": "ok"})
 
-    @app.get("/ready")
+    @routes.add("GET", "/ready", answer=Health, part=None, is_open=True)
     async def ready() -> Response:
         """Whether requests can be sent: not while the model is being loaded."""
         if await backend.is_ready():
@@ -241,7 +220,7 @@ def _add_health(app: FastAPI, backend: Backend) -> None:
         return JSONResponse({"status": "unavailable"}, status_code=503, headers={"Retry-After": "1"})
 
 
-def _add_models(app: FastAPI, settings: Settings, backend: Backend) -> None:
+def _add_models(routes: Routes, settings: Settings, backend: Backend) -> None:
     """Add the routes of the served model and its adapters (``/v1/models``)."""
     limits = settings.limits
     card: dict[str, Any] = {
@@ -265,12 +244,12 @@ def _add_models(app: FastAPI, settings: Settings, backend: Backend) -> None:
         context = {} if length is None else {"max_model_len": length}
         return [{**one, **context} for one in (card, *of_adapters)]
 
-    @app.get("/v1/models")
+    @routes.add("GET", "/v1/models", answer=ModelList, part=None)
     async def list_models() -> Response:
         """The model that is served, and its adapters."""
         return JSONResponse({"object": "list", "data": await cards()})
 
-    @app.get("/v1/models/{name:path}")
+    @routes.add("GET", "/v1/models/{name:path}", answer=Model, part=None)
     async def get_model(name: str) -> Response:
         """The model or adapter of that name: how long its prompts and answers may be."""
         for one in await cards():
@@ -284,10 +263,13 @@ def max_chats(settings: Settings) -> int:
     return settings.max_requests * settings.autoscaling.max_replicas
 
 
-def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
+def _add_generation(
+    routes: Routes, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog, places: Places
+) -> None:
     """Add the routes of chats, completions and ``/generate``."""
     chats, completions = ChatRequestReader.of(settings), CompletionRequestReader.of(settings)
     prompts = GenerateRequestReader(chats, settings.limits)
+    text_route = partial(routes.add, "POST", part="chat", streams=True, places=places)
 
     async def read(request: Request, reader: Reader) -> ChatRequest:
         backend.check_room(request.state.owner)
@@ -303,17 +285,17 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
             answer = answer if reshape is None else reshape(answer)
             return await respond(request, answer, is_stream=chat.is_stream, backlog=backlog)
 
-    @app.post("/v1/chat/completions")
+    @text_route("/v1/chat/completions", body=ChatCompletionRequest, answer=ChatCompletion)
     async def create_chat_completion(request: Request) -> Response:
         """The model's answer to a conversation; with ``vocab`` in words of a list."""
         return await respond_to(request, await read(request, chats))
 
-    @app.post("/v1/completions")
+    @text_route("/v1/completions", body=CompletionRequest, answer=Completion)
     async def create_completion(request: Request) -> Response:
         """A text that goes on where the prompt ends; with ``vocab`` in words of a list."""
         return await respond_to(request, await read(request, completions))
 
-    @app.post("/generate")
+    @text_route("/generate", body=GenerateRequest, answer=Generated)
     async def generate(request: Request) -> Response:
         """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
         chat = await read(request, prompts)
@@ -324,7 +306,7 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
             raise
 
 
-def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlog: Backlog) -> None:
+def _add_tokenization(routes: Routes, settings: Settings, backend: Backend, backlog: Backlog, places: Places) -> None:
     """Add the routes ``/tokenize`` and ``/detokenize``."""
     adapters = AdapterNames.of(settings)
     known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
@@ -336,12 +318,12 @@ def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlo
             answer = backend.convert_tokens(body, caller_of(request))
             return await respond(request, answer, is_stream=False, backlog=backlog)
 
-    @app.post("/tokenize")
+    @routes.add("POST", "/tokenize", body=TokenizeRequest, answer=Tokens, part="chat", places=places)
     async def tokenize(request: Request) -> Response:
         """The tokens of a text or of messages, as the model would get them."""
         return await respond_to(request, read_tokenize)
 
-    @app.post("/detokenize")
+    @routes.add("POST", "/detokenize", body=DetokenizeRequest, answer=DetokenizedText, part="chat", places=places)
     async def detokenize(request: Request) -> Response:
         """The text of tokens."""
         return await respond_to(request, read_detokenize)

@@ -6,12 +6,11 @@ Their names are fixed, so a browser asks each time whether a file has changed an
 import gzip
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,7 +23,6 @@ CONTENT_SECURITY_POLICY: Final = (
 
 _INDEX: Final = "index.html"
 _PREFIX: Final = "/page/"
-_METHODS: Final = ("GET", "HEAD")
 
 _MEDIA_TYPES: Final[Mapping[str, str]] = {
     ".html": "text/html; charset=utf-8",
@@ -58,18 +56,13 @@ class Bundle:
         self._files = {_path_of(file.name): _File.read(file) for file in sorted(folder.iterdir()) if file.is_file()}
 
     @property
-    def routes(self) -> dict[bytes, tuple[str, ...]]:
-        """The methods of each path; none of these paths needs a key."""
-        return dict.fromkeys((path.encode() for path in self._files), _METHODS)
+    def paths(self) -> Collection[str]:
+        """None of them needs a key."""
+        return self._files.keys()
 
-    def add_to(self, app: FastAPI) -> None:
-        """Add a route for each of the page's files to an application."""
-
-        async def serve(request: Request) -> Response:
-            return self._files[request.url.path].answer(request)
-
-        for path in self._files:
-            app.add_route(path, serve, methods=list(_METHODS), include_in_schema=False)
+    def answer(self, request: Request) -> Response:
+        """Answer a request for one of ``paths``."""
+        return self._files[request.url.path].answer(request)
 
 
 @dataclass(frozen=True)

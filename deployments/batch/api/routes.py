@@ -1,9 +1,10 @@
 """The HTTP routes of files, batches and jobs."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Request, Response
 from ray.serve.handle import DeploymentHandle
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -14,40 +15,76 @@ from deployments.errors import BadRequestError, InternalError
 from deployments.ingress.answers import caller_of, unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
-from deployments.ingress.routing import Routes
-from deployments.protocol.batches import read_expiry, read_parameters
+from deployments.ingress.route import Handler, Routes
+from deployments.protocol.batches import (
+    MAX_BATCHES_LISTED,
+    MAX_FILES_LISTED,
+    PARAMETERS,
+    BatchRequest,
+    read_expiry,
+    read_parameters,
+)
+from deployments.protocol.openapi.answers import Batch, BatchPage, DeletedFile, File, FilePage, Job
+from deployments.protocol.openapi.document import BINARY, BYTES
+from deployments.protocol.validation import Schema
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
-
-BATCH_ROUTES: Final[Routes] = {
-    b"/v1/files": ("GET", "POST"),
-    b"/v1/files/*": ("GET", "DELETE"),
-    b"/v1/files/*/content": ("GET",),
-    b"/v1/batches": ("GET", "POST"),
-    b"/v1/batches/*": ("GET",),
-    b"/v1/batches/*/cancel": ("POST",),
-    b"/v1/batch/jobs": ("POST",),
-    b"/v1/batch/jobs/*": ("GET",),
-    b"/v1/batch/jobs/*/results": ("GET",),
-}
 
 _UPLOADS_AT_ONCE: Final = 4
 """Uploads of the largest size that one key may have on the disk at once, or more smaller ones."""
 
+Route: TypeAlias = Callable[..., Callable[[Handler], Handler]]
+"""``Routes.add``, of a key's part of the service."""
+
 Read: TypeAlias = Callable[[int, int], Awaitable[bytes]]
 """Returns so many bytes from an offset on, or fewer where the file ends."""
+
+_AFTER: Final = {"after": {"type": "string", "description": "The id of the last object that is already known."}}
+_UPLOAD: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["file", "purpose"],
+    "properties": {
+        "file": {"type": "string", "format": "binary", "description": "JSON Lines: a request each."},
+        "purpose": {"const": "batch"},
+        "expires_after[anchor]": {"const": "created_at"},
+        "expires_after[seconds]": {"type": "integer", "minimum": 3600, "maximum": 2592000},
+    },
+}
+_JOB_UPLOAD: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["file"],
+    "properties": {"file": {"type": "string", "format": "binary", "description": "A JSON list of chat requests."}},
+}
+_RESULTS: Final = {
+    "type": "array",
+    "items": {"anyOf": [{"$ref": "#/components/schemas/ChatCompletion"}, {"$ref": "#/components/schemas/Error"}]},
+}
+
+
+def _limit(most: int) -> Schema:
+    return {"limit": {"type": "integer", "minimum": 1, "maximum": most}}
+
+
+_FILES_QUERY: Final = {
+    **_AFTER,
+    **_limit(MAX_FILES_LISTED),
+    "purpose": {"enum": ["batch", "batch_output"]},
+    "order": {"enum": ["asc", "desc"]},
+}
 
 _ANCHOR: Final = "expires_after[anchor]"
 _SECONDS: Final = "expires_after[seconds]"
 
 
-def mount_batches(app: FastAPI, settings: Settings, batches: DeploymentHandle) -> Routes:
-    """Add the routes of the batch deployment behind ``batches``, and return them."""
-    return add_batch_routes(app, settings, BatchClient(batches))
+def mount_batches(routes: Routes, settings: Settings, batches: DeploymentHandle) -> None:
+    """Add the routes of the batch deployment behind ``batches``."""
+    add_batch_routes(routes, settings, BatchClient(batches))
 
 
-def add_batch_routes(app: FastAPI, settings: Settings, batches: BatchClient) -> Routes:
-    """Add ``BATCH_ROUTES`` to the application, and return them."""
+def add_batch_routes(routes: Routes, settings: Settings, batches: BatchClient) -> None:
+    """Add the routes of files, batches and jobs."""
     limits = settings.batch.limits
     uploads = Uploads(
         limits.max_file_bytes,
@@ -55,16 +92,16 @@ def add_batch_routes(app: FastAPI, settings: Settings, batches: BatchClient) -> 
         _UPLOADS_AT_ONCE * limits.max_file_bytes,
         lambda owner: settings.key(owner).max_uploads,
     )
-    _add_files(app, batches, uploads)
-    _add_batches(app, batches, settings.limits)
-    _add_jobs(app, batches, uploads, settings)
-    return BATCH_ROUTES
+    route = partial(routes.add, part="batches")
+    _add_files(route, batches, uploads)
+    _add_batches(route, batches, settings.limits)
+    _add_jobs(route, batches, uploads, settings)
 
 
-def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
+def _add_files(route: Route, batches: BatchClient, uploads: Uploads) -> None:
     """Add the routes under ``/v1/files``."""
 
-    @app.post("/v1/files")
+    @route("POST", "/v1/files", body={"multipart/form-data": _UPLOAD}, answer=File)
     async def create_file(request: Request) -> Response:
         """Upload a file of requests for a batch, a line each."""
         caller = caller_of(request)
@@ -75,39 +112,39 @@ def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
             upload_id = await batches.upload(caller, upload.file)
         return JSONResponse(await batches.create_file(caller, upload_id, upload.filename, purpose, expires_after_s))
 
-    @app.get("/v1/files")
+    @route("GET", "/v1/files", answer=FilePage, query=_FILES_QUERY)
     async def list_files(request: Request) -> Response:
         """The key's files, a page at a time."""
         query = read_query(request, ("purpose", "after", "limit", "order"))
         args = (query.get("purpose"), query.get("after"), whole_number(query, "limit"), query.get("order", "desc"))
         return JSONResponse(await batches.list_files(caller_of(request), *args))
 
-    @app.get("/v1/files/{file_id}")
+    @route("GET", "/v1/files/{file_id}", answer=File)
     async def get_file(request: Request, file_id: str) -> Response:
         """What is known of a file."""
         return JSONResponse(await batches.get_file(caller_of(request), file_id))
 
-    @app.delete("/v1/files/{file_id}")
+    @route("DELETE", "/v1/files/{file_id}", answer=DeletedFile)
     async def delete_file(request: Request, file_id: str) -> Response:
         """Delete a file."""
         return JSONResponse(await batches.delete_file(caller_of(request), file_id))
 
-    @app.get("/v1/files/{file_id}/content")
+    @route("GET", "/v1/files/{file_id}/content", answer={BYTES: BINARY})
     async def get_content(request: Request, file_id: str) -> Response:
         """What a file holds."""
         return await _send_file(batches, request, file_id, "application/octet-stream")
 
 
-def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
+def _add_batches(route: Route, batches: BatchClient, limits: Limits) -> None:
     """Add the routes under ``/v1/batches``."""
 
-    @app.post("/v1/batches")
+    @route("POST", "/v1/batches", body=BatchRequest, answer=Batch)
     async def create_batch(request: Request) -> Response:
         """Answer the lines of a file."""
         fields = parse_json(await read_json_body(request, limits), limits)
         return JSONResponse(await batches.create_batch(caller_of(request), fields))
 
-    @app.get("/v1/batches")
+    @route("GET", "/v1/batches", answer=BatchPage, query={**_AFTER, **_limit(MAX_BATCHES_LISTED)})
     async def list_batches(request: Request) -> Response:
         """The key's batches, a page at a time."""
         query = read_query(request, ("after", "limit"))
@@ -115,21 +152,21 @@ def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
             await batches.list_batches(caller_of(request), query.get("after"), whole_number(query, "limit"))
         )
 
-    @app.get("/v1/batches/{batch_id}")
+    @route("GET", "/v1/batches/{batch_id}", answer=Batch)
     async def get_batch(request: Request, batch_id: str) -> Response:
         """How far a batch is, and its files."""
         return JSONResponse(await batches.get_batch(caller_of(request), batch_id))
 
-    @app.post("/v1/batches/{batch_id}/cancel")
+    @route("POST", "/v1/batches/{batch_id}/cancel", answer=Batch)
     async def cancel_batch(request: Request, batch_id: str) -> Response:
         """End a batch; what was answered stays."""
         return JSONResponse(await batches.cancel_batch(caller_of(request), batch_id))
 
 
-def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
+def _add_jobs(route: Route, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
     """Add the routes under ``/v1/batch/jobs``."""
 
-    @app.post("/v1/batch/jobs")
+    @route("POST", "/v1/batch/jobs", body={"multipart/form-data": _JOB_UPLOAD}, answer=Job, query=PARAMETERS)
     async def create_job(request: Request) -> Response:
         """Answer a JSON list of chats; members in the query replace those of each."""
         caller = caller_of(request)
@@ -139,12 +176,12 @@ def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Se
             upload_id = await batches.upload(caller, upload.file)
         return JSONResponse(await batches.create_job(caller, upload_id, parameters))
 
-    @app.get("/v1/batch/jobs/{job_id}")
+    @route("GET", "/v1/batch/jobs/{job_id}", answer=Job)
     async def get_job(request: Request, job_id: str) -> Response:
         """How far a job is."""
         return JSONResponse(await batches.get_job(caller_of(request), job_id))
 
-    @app.get("/v1/batch/jobs/{job_id}/results")
+    @route("GET", "/v1/batch/jobs/{job_id}/results", answer={"application/json": _RESULTS})
     async def get_results(request: Request, job_id: str) -> Response:
         """The answers of a job, in the order of its requests; a 409 before it is completed."""
         file_id = await batches.job_results(caller_of(request), job_id)

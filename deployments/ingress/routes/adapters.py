@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from starlette.responses import PlainTextResponse, Response
 
 from deployments.adapter_register import Register, Registered
@@ -26,18 +26,18 @@ from deployments.errors import (
 )
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
+from deployments.ingress.route import Routes
 from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest, read_change
 from deployments.settings.service import Settings
 from deployments.settings.types import is_adapter_name
 from vocab.adapters import AdapterError
 
-LOAD_PATHS: Final = (b"/v1/load_lora_adapter", b"/v1/unload_lora_adapter")
 
-
-def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
+def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
     """Add the routes that load and unload adapters at run time."""
     limits = settings.limits
     changes = set[asyncio.Task[None]]()
+    said = {"text/plain": {"type": "string"}}
 
     async def finish(change: Coroutine[None, None, None]) -> None:
         """Make a change to its end, whether the client waits for it or not."""
@@ -52,7 +52,7 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
         if not settings.key(request.state.owner).operator:
             raise ForbiddenError("Only a key whose settings say operator: true may load and unload adapters.")
 
-    @app.post("/v1/load_lora_adapter")
+    @routes.add("POST", "/v1/load_lora_adapter", body=LoadLoraAdapterRequest, answer=said, part=None)
     async def load_lora_adapter(request: Request) -> Response:
         """Load an adapter into every replica, those that start later too; with a key of an operator."""
         check_operator(request)
@@ -60,7 +60,7 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
         await finish(loader().load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' added successfully.")
 
-    @app.post("/v1/unload_lora_adapter")
+    @routes.add("POST", "/v1/unload_lora_adapter", body=UnloadLoraAdapterRequest, answer=said, part=None)
     async def unload_lora_adapter(request: Request) -> Response:
         """Unload an adapter that was loaded so; with a key of an operator."""
         check_operator(request)

@@ -18,23 +18,24 @@ from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
 from deployments.errors import BadRequestError, InternalError, TooManyRequestsError
 from deployments.ingress.answers import WholeAnswer, api_errors, unless_client_leaves
 from deployments.ingress.body import read_body, read_checked, read_query
 from deployments.ingress.connections.budgets import Backlog
+from deployments.ingress.route import Places, Routes
 from deployments.page.docx_file import write_docx
 from deployments.page.worksheet_files import WORKSHEET_FORMATS
-from deployments.protocol.documents import DOCX, read_document
-from deployments.protocol.worksheets import MEDIA_TYPES, read_worksheet
+from deployments.protocol.documents import DOCX, DocumentRequest, read_document
+from deployments.protocol.openapi.answers import DocumentText
+from deployments.protocol.openapi.document import BINARY, BYTES
+from deployments.protocol.worksheets import MEDIA_TYPES, WorksheetRequest, read_worksheet
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 from vocab.documents.process import REFUSED, command
 from vocab.documents.zipped import DAMAGED
-
-DOCUMENT_PATHS: Final = (b"/v1/documents", b"/v1/documents/worksheet")
 
 DOCUMENTS_AT_ONCE: Final = 4
 """Of one ingress, all keys together. Costs a thread each, which shares the interpreter with all streams."""
@@ -45,8 +46,6 @@ _NOT_IN_NAMES: Final = re.compile(r'[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e
 """In names of files on any system: what is refused there, and marks that turn the direction around and so hide what a
 name ends in."""
 
-DOCUMENT_TEXT_PATH: Final = b"/v1/documents/text"
-
 FILES_AT_ONCE: Final = 4
 """Of one ingress, all keys together. Costs a process each."""
 
@@ -55,12 +54,13 @@ MAX_NAME_CHARS: Final = 255
 logger = logging.getLogger("ray.serve.wordbound")
 
 
-def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
+def add_documents(routes: Routes, settings: Settings, backlog: Backlog) -> None:
     """Add the routes that write a text or exercises as a file, and that read the text of a file."""
     limits = settings.limits
     readers = _FileReaders(limits)
+    places = Places(DOCUMENTS_AT_ONCE)
 
-    @app.post("/v1/documents")
+    @routes.add("POST", "/v1/documents", body=DocumentRequest, answer={DOCX: BINARY}, part="chat", places=places)
     async def make_document(request: Request) -> Response:
         """A text as a file of Word, with a title and a glossary."""
         asked = await read_checked(request, limits, partial(read_document, limits=limits))
@@ -68,7 +68,14 @@ def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
             file = await unless_client_leaves(request.receive, asyncio.to_thread(write_docx, asked))
         return WholeAnswer(file, DOCX, backlog, _as_file(asked.title, "docx"))
 
-    @app.post("/v1/documents/worksheet")
+    @routes.add(
+        "POST",
+        "/v1/documents/worksheet",
+        body=WorksheetRequest,
+        answer={media_type.partition(";")[0]: BINARY for media_type in MEDIA_TYPES.values()},
+        part="chat",
+        places=places,
+    )
     async def make_worksheet(request: Request) -> Response:
         """Exercises as a file: for Word, a learning platform, or Anki."""
         asked = await read_checked(request, limits, partial(read_worksheet, limits=limits))
@@ -77,7 +84,15 @@ def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
             file = await unless_client_leaves(request.receive, asyncio.to_thread(form.write, asked))
         return WholeAnswer(file, MEDIA_TYPES[asked.format], backlog, _as_file(asked.title, form.ending))
 
-    @app.post("/v1/documents/text")
+    @routes.add(
+        "POST",
+        "/v1/documents/text",
+        body={BYTES: BINARY},
+        answer=DocumentText,
+        query={"name": {"type": "string", "description": "The file's name."}},
+        part="chat",
+        places=Places(FILES_AT_ONCE),
+    )
     async def read_document_text(request: Request) -> Response:
         """The text of a file, as ``wordbound check`` reads it. The body is the file; its bytes say of what kind."""
         name = read_query(request, ("name",)).get("name", "")

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from fastapi import FastAPI, Request, Response
+from fastapi import Request, Response
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
@@ -26,11 +26,14 @@ from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
 from deployments.ingress.connections.budgets import Backlog, release_slot
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
+from deployments.ingress.route import Places, Routes
 from deployments.protocol.adapters import AdapterNames
-from deployments.protocol.rows import read_logprobs, read_token_logprobs
+from deployments.protocol.openapi.document import BINARY, BYTES
+from deployments.protocol.rows import LogprobsRequest, TokenLogprobsRequest, read_logprobs, read_token_logprobs
 from deployments.rates import Rates
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
+from vocab.answers import LogprobsList, TokenLogprobs, TokenTable
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -46,7 +49,9 @@ _ENTRIES_AT_ONCE: Final = 4096
 _FEWER: Final = ("Send fewer or shorter prompts.", "prompt")
 
 
-def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
+def add_rows(
+    routes: Routes, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog, places: Places
+) -> None:
     """Add the routes of next-token rows, log-probabilities of tokens, and the token table."""
     adapters = AdapterNames.of(settings)
     known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
@@ -59,7 +64,14 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
         await take_tokens(rates, request.scope, settings, cost, _FEWER)
         return body
 
-    @app.post("/v1/logprobs")
+    @routes.add(
+        "POST",
+        "/v1/logprobs",
+        body=LogprobsRequest,
+        answer={"application/json": LogprobsList, BYTES: BINARY},
+        part="chat",
+        places=places,
+    )
     async def create_logprobs(request: Request) -> Response:
         """The log-probability of every token of the model after each prompt, or of the likeliest."""
         body = await read(request, read_logprobs)
@@ -84,7 +96,9 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
             }
             return RowStream(rows, rows.as_bytes(), media_type="application/octet-stream", headers=headers)
 
-    @app.post("/v1/token_logprobs")
+    @routes.add(
+        "POST", "/v1/token_logprobs", body=TokenLogprobsRequest, answer=TokenLogprobs, part="chat", places=places
+    )
     async def create_token_logprobs(request: Request) -> Response:
         """The log-probability of each of some tokens after the prompt and the tokens before it, by one reading."""
         body = await read(request, read_token_logprobs)
@@ -100,7 +114,7 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
                 }
             )
 
-    @app.get("/v1/tokens")
+    @routes.add("GET", "/v1/tokens", answer=TokenTable, part="chat")
     async def get_tokens(request: Request) -> Response:
         """The bytes of every token of the model, in base64, in the order of the columns of rows."""
 

@@ -3,9 +3,9 @@ and the word tools: next words, other words for one, a text in the words of a li
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Request, Response
 
 from deployments.contract import Tool
 from deployments.errors import BadRequestError, NotFoundError, root_cause
@@ -14,23 +14,29 @@ from deployments.ingress.auth import CHARS_PER_TOKEN, take_tokens
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked, read_query, whole_number
 from deployments.ingress.connections.budgets import Backlog
-from deployments.ingress.routing import Routes
+from deployments.ingress.route import Handler, Places, Routes
 from deployments.protocol.adapters import AdapterNames
-from deployments.protocol.vocabularies import DEFAULT_LIMIT, WORD_PARAMETERS, read_check
-from deployments.protocol.word_tools import ToolRequest, read_exercises, read_next, read_rewrite, read_swap
+from deployments.protocol.openapi.answers import Exercises
+from deployments.protocol.openapi.document import TEXT
+from deployments.protocol.vocabularies import DEFAULT_LIMIT, WORD_PARAMETERS, CheckRequest, read_check
+from deployments.protocol.word_tools import (
+    ExercisesRequest,
+    NextWordsRequest,
+    RewriteRequest,
+    SwapRequest,
+    ToolRequest,
+    read_exercises,
+    read_next,
+    read_rewrite,
+    read_swap,
+)
 from deployments.rates import Rates
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 from deployments.vocabulary.list_queries import AskCheck, AskVocabularies, AskWords, Question
+from vocab.answers import CheckReport, NextWords, OtherWords, RewrittenText, VocabularyList, VocabularyWords
 from vocab.errors import UnknownLanguageError, UnsupportedScriptError
 from vocab.text.formats import Format
-
-CHECK_PATH: Final = b"/v1/vocabularies/check"
-LIST_ROUTES: Final[Routes] = {
-    CHECK_PATH: ("POST",),
-    b"/v1/vocabularies": ("GET",),
-    b"/v1/vocabularies/*/words": ("GET",),
-}
 
 CHECKS_AT_ONCE: Final = 32
 """Of one ingress, all keys together; those of a key wait for one another. Costs 2 MB of text and 30 MB of answer each
@@ -47,7 +53,7 @@ _PAGE_HEADERS: Final = {
 }
 
 
-def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog: Backlog) -> None:
+def add_vocabularies(routes: Routes, settings: Settings, backend: Backend, backlog: Backlog) -> None:
     """Add the routes that list the word lists and their words, and that check a text."""
     limits = settings.limits
 
@@ -62,13 +68,19 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
                     raise NotFoundError(str(cause), "list_id") from error
                 raise
 
-    @app.get("/v1/vocabularies")
+    @routes.add("GET", "/v1/vocabularies", answer=VocabularyList, part=None)
     async def list_vocabularies(request: Request) -> Response:
         """The word lists that ``vocab.lang`` may name."""
         read_query(request, ())
         return Response(await ask(request, AskVocabularies()), media_type="application/json")
 
-    @app.get("/v1/vocabularies/{list_id}/words")
+    words_query = {
+        "offset": {"type": "integer", "minimum": 0},
+        "limit": {"type": "integer", "minimum": 1, "maximum": limits.max_listed},
+        "q": {"type": "string", "description": "A part of the words, in any capitals."},
+    }
+
+    @routes.add("GET", "/v1/vocabularies/{list_id}/words", answer=VocabularyWords, query=words_query, part=None)
     async def list_words(request: Request, list_id: str) -> Response:
         """The words of a list in rank order; with ``q`` those that have it in them, first those that begin with it."""
         query = read_query(request, WORD_PARAMETERS)
@@ -81,7 +93,14 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
         question = AskWords(list_id, whole_number(query, "offset") or 0, limit, looked_for)
         return Response(await ask(request, question), media_type="application/json")
 
-    @app.post("/v1/vocabularies/check")
+    @routes.add(
+        "POST",
+        "/v1/vocabularies/check",
+        body=CheckRequest,
+        answer={"application/json": CheckReport, "text/csv": TEXT, "text/html": TEXT},
+        part=None,
+        places=Places(CHECKS_AT_ONCE),
+    )
     async def check_text(request: Request) -> Response:
         """Which words of a text are in a list, and where those are that are not: what ``wordbound check`` writes."""
         asked = await read_checked(request, limits, partial(read_check, limits=limits), limits.max_check_bytes)
@@ -92,8 +111,6 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
         headers = _PAGE_HEADERS if asked.form == "html" else None
         return WholeAnswer(answer, _MEDIA_TYPES[asked.form], backlog, headers)
 
-
-TOOL_PATHS: Final = tuple(f"/v1/vocabularies/{tool}".encode() for tool in get_args(Tool))
 
 _CANDIDATES: Final = 100
 _CHARS_READ: Final = 900
@@ -108,10 +125,15 @@ _TOKENS_PER_ITEM: Final = 2_000
 _SHORTER: Final = ("Send a shorter text.", "text")
 
 
-def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
+def add_word_tools(
+    routes: Routes, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog, places: Places
+) -> None:
     """Add the routes of the word tools: next, swap, rewrite and exercises."""
     limits = settings.limits
     known: dict[str, Any] = {"limits": limits, "model_id": settings.model_id, "adapters": AdapterNames.of(settings)}
+
+    def tool_route(tool: Tool, **declared: Any) -> Callable[[Handler], Handler]:
+        return routes.add("POST", f"/v1/vocabularies/{tool}", part="chat", places=places, **declared)
 
     async def respond_to(request: Request, tool: Tool, read: Callable[..., ToolRequest]) -> Response:
         """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
@@ -124,22 +146,22 @@ def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Ra
             answer = backend.word_tool(tool, asked.body, vocabulary, asked.vocabulary, caller)
             return await respond(request, answer, is_stream=bool(asked.body.get("stream")), backlog=backlog)
 
-    @app.post("/v1/vocabularies/next")
+    @tool_route("next", body=NextWordsRequest, answer=NextWords)
     async def next_words(request: Request) -> Response:
         """The words of a list that are likeliest to follow a text, by the model's own probabilities."""
         return await respond_to(request, "next", read_next)
 
-    @app.post("/v1/vocabularies/swap")
+    @tool_route("swap", body=SwapRequest, answer=OtherWords)
     async def swap_word(request: Request) -> Response:
         """The words of a list that fit best in the place of a word of a text."""
         return await respond_to(request, "swap", read_swap)
 
-    @app.post("/v1/vocabularies/rewrite")
+    @tool_route("rewrite", body=RewriteRequest, answer=RewrittenText, streams=True)
     async def rewrite(request: Request) -> Response:
         """A text in the words of a list, sentence by sentence."""
         return await respond_to(request, "rewrite", read_rewrite)
 
-    @app.post("/v1/vocabularies/exercises")
+    @tool_route("exercises", body=ExercisesRequest, answer=Exercises, streams=True)
     async def make_exercises(request: Request) -> Response:
         """Exercises from a text in the words of a list, each with its key."""
         return await respond_to(request, "exercises", read_exercises)

@@ -1,12 +1,11 @@
 """The answers of the service, as its OpenAPI document describes them. Handlers write them without these models."""
 
-from typing import Any, Final, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, with_config
 from typing_extensions import is_typeddict
 
 from deployments.protocol.generation.messages import ToolCall
-from deployments.protocol.openapi.batch_answers import Batch, BatchPage, DeletedFile, File, FilePage, Job
 from deployments.protocol.worksheets import Exercise
 from vocab import answers
 from vocab.answers import FewerItems, Usage
@@ -161,36 +160,79 @@ class Exercises(Described):
     usage: Usage
 
 
-ANSWERS: Final[dict[str, type[Any]]] = {
-    "GET /health": Health,
-    "GET /ready": Health,
-    "GET /v1/models": ModelList,
-    "GET /v1/models/{name}": Model,
-    "POST /v1/chat/completions": ChatCompletion,
-    "POST /generate": Generated,
-    "POST /v1/completions": Completion,
-    "POST /tokenize": Tokens,
-    "POST /detokenize": DetokenizedText,
-    "POST /v1/logprobs": answers.LogprobsList,
-    "POST /v1/token_logprobs": answers.TokenLogprobs,
-    "GET /v1/tokens": answers.TokenTable,
-    "GET /v1/vocabularies": answers.VocabularyList,
-    "GET /v1/vocabularies/{list_id}/words": answers.VocabularyWords,
-    "POST /v1/vocabularies/check": answers.CheckReport,
-    "POST /v1/vocabularies/next": answers.NextWords,
-    "POST /v1/vocabularies/swap": answers.OtherWords,
-    "POST /v1/vocabularies/rewrite": answers.RewrittenText,
-    "POST /v1/vocabularies/exercises": Exercises,
-    "POST /v1/documents/text": DocumentText,
-    "GET /v1/files": FilePage,
-    "POST /v1/files": File,
-    "GET /v1/files/{file_id}": File,
-    "DELETE /v1/files/{file_id}": DeletedFile,
-    "GET /v1/batches": BatchPage,
-    "POST /v1/batches": Batch,
-    "GET /v1/batches/{batch_id}": Batch,
-    "POST /v1/batches/{batch_id}/cancel": Batch,
-    "POST /v1/batch/jobs": Job,
-    "GET /v1/batch/jobs/{job_id}": Job,
-}
-"""By method and path."""
+class File(BaseModel):
+    id: str
+    object: Literal["file"]
+    bytes: int
+    created_at: int
+    expires_at: int | None
+    filename: str
+    purpose: Literal["batch", "batch_output"]
+    status: str
+
+
+class DeletedFile(BaseModel):
+    id: str
+    object: Literal["file"]
+    deleted: bool
+
+
+class Counts(BaseModel):
+    total: int
+    completed: int
+    failed: int
+
+
+class Batch(BaseModel):
+    id: str
+    object: Literal["batch"]
+    endpoint: str
+    status: Literal[
+        "validating", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled"
+    ]
+    errors: dict[str, Any] | None
+    input_file_id: str
+    output_file_id: str | None
+    error_file_id: str | None
+    completion_window: str
+    created_at: int
+    expires_at: int | None
+    request_counts: Counts
+    metadata: dict[str, str] | None
+
+
+class JobError(BaseModel):
+    message: str | None
+    code: str | None
+
+
+class Job(BaseModel):
+    id: str
+    job_id: str
+    message: str
+    object: Literal["batch.job"]
+    status: Literal["pending", "processing", "completed", "failed"]
+    submitted_at: int
+    started_at: int | None
+    finished_at: int | None
+    error: JobError | None
+    progress: Counts
+
+
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    object: Literal["list"]
+    data: list[Item]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class FilePage(Page[File]):
+    pass
+
+
+class BatchPage(Page[Batch]):
+    pass

@@ -157,7 +157,7 @@ PARTS: dict[str | None, set[str]] = {
         *("/health", "/ready", "/v1/models", "/v1/models/{name:path}"),
         *("/v1/vocabularies", "/v1/vocabularies/{list_id}/words", "/v1/vocabularies/check"),
         *("/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
-        *("/openapi.json", "/docs", "/docs/{name}"),
+        *("/openapi.json", "/docs", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"),
     },
 }
 """The part of the service that each route belongs to: a new route needs a line here."""
@@ -173,7 +173,7 @@ async def test_every_route_is_for_its_part_of_the_service_alone() -> None:
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for path, methods in routes.items():
-            asked = re.sub(r"{[a-z_]+(:path)?}", "swagger-ui.css" if path.startswith("/docs") else "x", path)
+            asked = re.sub(r"{[a-z_]+(:path)?}", "x", path)
             for key, method in itertools.product(keys, (methods or set()) - {"HEAD"}):
                 answer = await client.request(method, asked, headers={"X-API-Key": key}, json={})
                 # The route is really there.

@@ -2,14 +2,16 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from fastapi import FastAPI, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deployments.errors import OverloadedError, TooManyRequestsError
 from deployments.ingress.connections.budgets import release_slot
-from deployments.ingress.routing import MaxConcurrent
+from deployments.ingress.route import Places, Routes, TakePlaces
 from tests.deployments.front import CHAT, LIMITS, MODEL, Front, assert_error, raw_request
 
 BAD_HOSTS = [b"a/b", b"a?b", b"a#b", b"u@a", b"a\\b", b"a b", b"", b"a:b", b"a:1:2", b"[::1", b"a,b", "é".encode()]
@@ -127,6 +129,25 @@ def test_what_is_not_http_is_refused(front: Front, request_line: bytes) -> None:
     assert front.get("/v1/models").status_code == 200
 
 
+def limit_places(app: ASGIApp, num_places: int, *paths: str) -> tuple[TakePlaces, Callable[..., Scope]]:
+    """Return ``app`` behind places that some paths share, and what makes the scope of a request."""
+
+    async def nothing() -> Response:
+        return Response()
+
+    routes, places = Routes(FastAPI()), Places(num_places)
+    for path in paths:
+        routes.add("GET", path, part=None, places=places)(nothing)
+    routes.add("GET", "/health", part=None)(nothing)
+
+    def scope_of(path: bytes, owner: str = "alice") -> Scope:
+        scope = {"type": "http", "method": "GET", "path": path.decode(), "raw_path": path, "state": {"owner": owner}}
+        routes.match(scope)
+        return scope
+
+    return TakePlaces(app, routes=routes), scope_of
+
+
 async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_read() -> None:
     reads = asyncio.Event()
 
@@ -145,10 +166,9 @@ async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_re
             await reads.wait()
 
     async def ask(path: bytes) -> None:
-        scope = {"type": "http", "path": path.decode(), "raw_path": path, "state": {"owner": "alice"}}
-        await limited(scope, nothing, slow_client)
+        await limited(scope_of(path), nothing, slow_client)
 
-    limited = MaxConcurrent(app, paths=[b"/check", b"/rows"], num_requests=1)
+    limited, scope_of = limit_places(app, 1, "/check", "/rows")
     tasks = []
     for path in (b"/check", b"/rows", b"/check"):
         tasks.append(asyncio.create_task(ask(path)))
@@ -169,10 +189,9 @@ async def test_no_more_requests_to_some_paths_at_once_than_configured() -> None:
     async def ask(path: bytes, owner: str = "alice") -> None:
         async def nothing(*_: Any) -> Any: ...
 
-        state = {"owner": owner}
-        await limited({"type": "http", "path": path.decode(), "raw_path": path, "state": state}, nothing, nothing)
+        await limited(scope_of(path, owner), nothing, nothing)
 
-    limited = MaxConcurrent(app, paths=[b"/chat", b"/complete"], num_requests=4)
+    limited, scope_of = limit_places(app, 4, "/chat", "/complete")
     tasks = [asyncio.create_task(ask(b"/chat")) for _ in range(3)]
     await asyncio.sleep(0)
     with pytest.raises(TooManyRequestsError):
