@@ -33,10 +33,11 @@ def prompts_of(body: ChatBody) -> list[Any]:
     return list(prompt) if isinstance(prompt, list) and not isinstance(prompt[0], int) else [prompt]
 
 
-Answer: TypeAlias = str | dict[str, Any]
-"""One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.
-The first item may instead be ``{"error": {"message", "type", "param", "code", "status", "retry_after"}}``; the last of
-them, whole seconds, only where the same request may succeed later."""
+Part: TypeAlias = str | dict[str, Any]
+"""A part of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer."""
+
+Answer: TypeAlias = Part | ApiError
+"""One item of an answer: a part of it. An error is the first item, or the last one of what broke off."""
 
 RowsItem: TypeAlias = Answer | NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
 """One item of an answer with next-token rows: a dict that describes them, then arrays, which Ray passes through its

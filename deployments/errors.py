@@ -19,10 +19,12 @@
     ├── InternalError                  500  our fault; the message names the request id and nothing else
     └── EngineError                         an error of the replica or its engine, passed on with its status
 
-A message never repeats what the caller sent, except names cut by ``printable``.
+A message never repeats what the caller sent, except names cut by ``printable``. Between deployments an error crosses as
+a value, which is an item of an answer or a reply: Serve logs what is raised as a failure of the replica.
 """
 
 import json
+from copy import copy
 from typing import Any, Final, Literal, TypeAlias
 
 from ray.exceptions import RayActorError, RayTaskError
@@ -38,6 +40,7 @@ from vocab.errors import (
     StructureError,
     TokenBudgetError,
     UnknownLevelError,
+    VocabularyError,
     WordListError,
 )
 
@@ -69,6 +72,9 @@ class ApiError(Exception):
         self.message = message
         self.param = param
         self.code = code or type(self).code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, self.__dict__)
 
     def to_dict(self) -> dict[str, Any]:
         """Return OpenAI's error object."""
@@ -181,7 +187,7 @@ class InternalError(ApiError):
 
 
 class EngineError(ApiError):
-    """An error of the replica or its engine: raised there, passed on as an item, and raised again in the ingress."""
+    """An error of the replica or its engine: raised there, passed on as a value, and raised again in the ingress."""
 
     def __init__(
         self,
@@ -199,14 +205,6 @@ class EngineError(ApiError):
         if status in (429, 503):
             self.headers = (("Retry-After", str(retry_after_s or 1)),)
 
-    @property
-    def item(self) -> dict[str, Any]:
-        """The error as a replica yields it in place of an answer: ``{"error": {…, "status"}}``."""
-        error: dict[str, Any] = {**self.to_dict()["error"], "status": self.status}
-        if self.retry_after_s is not None:
-            error["retry_after"] = self.retry_after_s
-        return {"error": error}
-
 
 def truncate(text: str | None, length: int) -> str | None:
     """Truncate a text to ``length`` characters, the last of them an ellipsis."""
@@ -223,28 +221,31 @@ def _dump(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
+_LIST_CODE: Final = "invalid_vocabulary"
+
+_OF_LIBRARY: Final[dict[type[VocabularyError], tuple[str | None, str | None]]] = {
+    NoLemmasError: ("vocab.unit", _LIST_CODE),
+    UnknownLevelError: ("vocab.level", _LIST_CODE),
+    ChangesTooLargeError: ("vocab.extra_words", _LIST_CODE),
+    WordListError: (None, _LIST_CODE),
+    OptionsError: ("vocab", _LIST_CODE),
+    ReadingsError: ("readings", None),
+    TokenBudgetError: ("max_tokens", None),
+}
+"""The caller's mistakes that the library finds, special ones first: the field, None for that of the list; the code."""
+
+
 def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab_lang") -> ApiError:
     """Map any exception to the error that the client gets; ``list_param`` is the field that named the list."""
     error = root_cause(error)
     if isinstance(error, ApiError):
         return error
-    if isinstance(error, NoLemmasError):
-        return BadRequestError(str(error), param="vocab.unit", code="invalid_vocabulary")
-    if isinstance(error, UnknownLevelError):
-        return BadRequestError(str(error), param="vocab.level", code="invalid_vocabulary")
-    if isinstance(error, ChangesTooLargeError):
-        return BadRequestError(str(error), param="vocab.extra_words", code="invalid_vocabulary")
-    if isinstance(error, WordListError):
-        return BadRequestError(str(error), param=list_param, code="invalid_vocabulary")
-    if isinstance(error, OptionsError):
-        return BadRequestError(str(error), param="vocab", code="invalid_vocabulary")
+    for kind, (param, code) in _OF_LIBRARY.items():
+        if isinstance(error, kind):
+            return BadRequestError(str(error), param or list_param, code)
     if isinstance(error, StructureError):
         # Of a text that is checked; others are known before they come here.
         return BadRequestError(f"'text' is not JSON of 'schema': {error}.", param="text")
-    if isinstance(error, ReadingsError):
-        return BadRequestError(str(error), param="readings")
-    if isinstance(error, TokenBudgetError):
-        return BadRequestError(str(error), param="max_tokens")
     if isinstance(error, CompileQueueError):
         return TooManyRequestsError(str(error), "too_many_lists", error.retry_after_s)
     if isinstance(error, CompileTimeoutError):
@@ -261,27 +262,17 @@ def root_cause(error: BaseException) -> BaseException:
     return error
 
 
-def from_error_item(item: object, request_id: str) -> ApiError:
-    """Convert a replica's error item to an ``ApiError``, an internal one where it is malformed.
-
-    Members that are not strings are dropped.
-    """
-    error = item.get("error") if isinstance(item, dict) else None
-    fields = error if isinstance(error, dict) else {}
-    status, message = fields.get("status"), _text(fields.get("message"))
-    if type(status) is not int or not 400 <= status < 600 or message is None:
+def error_of(value: object, request_id: str) -> ApiError:
+    """Return what to raise for what came in place of an answer: the error that it is, or else an internal one."""
+    if not isinstance(value, ApiError):
         return InternalError(request_id)
-    if status >= 500:
-        message = f"{message} Its id, for the operator: {request_id}."
-    retry_after = fields.get("retry_after")
-    return EngineError(
-        status,
-        message,
-        param=_text(fields.get("param")),
-        code=_text(fields.get("code")),
-        retry_after_s=retry_after if type(retry_after) is int and retry_after > 0 else None,
-    )
+    error = copy(value)
+    if error.status >= 500:
+        error.message = f"{error.message} Its id, for the operator: {request_id}."
+    return error
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+def _restore(kind: type[ApiError], args: tuple[Any, ...], members: dict[str, Any]) -> ApiError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(members)
+    return error

@@ -19,7 +19,7 @@ from deployments.batch.state.store import BatchStore, StoreError
 from deployments.batch.worker.feeder import LineEngines, ServeEngines
 from deployments.batch.worker.run_context import RunContext
 from deployments.batch.worker.scheduler import BatchScheduler
-from deployments.errors import ApiError
+from deployments.errors import ApiError, EngineError
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings.service import Settings
@@ -38,15 +38,15 @@ def reply_of(operation: Callable[[], Any]) -> Reply:
     An exception that crosses a handle would fill Serve's log.
     """
     try:
-        return {"value": operation()}
+        return operation()
     except ApiError as error:
-        return _error(error.status, error.message, error.param, error.code)
+        return error.with_traceback(None)
     except (StoreError, StorageError) as error:
         logger.error("the state of batches cannot be used: %s", error)
-        return _error(503, "The store of batches cannot be used now. Try again later.", None, "storage_unavailable")
+        return EngineError(503, "The store of batches cannot be used now. Try again later.", code="storage_unavailable")
     except Exception:
         logger.exception("an operation on batches failed")
-        return _error(500, "The server failed on this request.", None, "internal_error")
+        return EngineError(500, "The server failed on this request.", code="internal_error")
 
 
 def _method(
@@ -114,7 +114,3 @@ class Batches:
         await asyncio.to_thread(self._scheduler.stop, _STOP_S)
         self._service.close()
         self._store.close()
-
-
-def _error(status: int, message: str, param: str | None, code: str | None) -> Reply:
-    return {"error": {"status": status, "message": message, "param": param, "code": code}}

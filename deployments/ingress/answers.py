@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from deployments.contract import Answer, Caller
-from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
+from deployments.errors import ApiError, InternalError, error_of, to_api_error
 from deployments.ingress.connections.budgets import Backlog, release_slot
 from deployments.metrics import REFUSALS
 
@@ -91,12 +91,10 @@ async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream
     request_id: str = request.state.request_id
     try:
         first = await unless_client_leaves(request.receive, _first(answer))
-        if isinstance(first, dict) and "error" in first:
-            raise from_error_item(first, request_id)
         if is_stream and isinstance(first, str):
             return EventStream(first, answer, request_id, backlog)
         if is_stream or not isinstance(first, dict):
-            raise InternalError(request_id)
+            raise error_of(first, request_id)
     except BaseException:
         await answer.aclose()
         raise
@@ -168,8 +166,8 @@ class EventStream(Response):
         """Yield the events, raise an error item, and free the request's place after the last."""
         yield self._first
         async for item in self._rest:
-            if isinstance(item, dict):
-                raise from_error_item(item, self._request_id)
+            if not isinstance(item, str):
+                raise error_of(item, self._request_id)
             yield item
         # All is made, and what is left of it is in the backlog.
         release_slot(scope)

@@ -26,7 +26,7 @@ from deployments.contract import (
     Tool,
     VocabularySpec,
 )
-from deployments.errors import OverloadedError
+from deployments.errors import EngineError, OverloadedError
 from deployments.handles import Watch, abandon, has_no_replica
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
@@ -170,8 +170,8 @@ class HandleBackend:
         """Yield a replica's items but ``BEGUN``; remember a refusal for the key ``owner``."""
         response, item = await self._begin(send)
         try:
-            if owner is not None and _code(item) == "overloaded":
-                self._refused[owner] = time.monotonic(), item["error"].get("retry_after", 1)
+            if owner is not None and isinstance(item, EngineError) and item.code == "overloaded":
+                self._refused[owner] = time.monotonic(), item.retry_after_s or 1
             while item is not None:
                 # An array has no one answer to whether it is equal.
                 if not isinstance(item, str) or item != BEGUN:
@@ -190,7 +190,7 @@ class HandleBackend:
             response = send()
             try:
                 item = await self._first_item(response)
-                if wait_s is None or _code(item) != ENGINE_DEAD:
+                if wait_s is None or not (isinstance(item, EngineError) and item.code == ENGINE_DEAD):
                     break
             except (RayActorError, ReplicaUnavailableError):
                 if wait_s is None:
@@ -243,12 +243,6 @@ class HandleBackend:
 
 def _no_capacity(retry_after_s: int = 1) -> OverloadedError:
     return OverloadedError("The service has no capacity for this request now. Try again in a moment.", retry_after_s)
-
-
-def _code(item: Any) -> str | None:
-    """Return the code of an item that is an error."""
-    code: str | None = item["error"].get("code") if isinstance(item, dict) and "error" in item else None
-    return code
 
 
 async def _next(response: Any) -> RowsItem | None:

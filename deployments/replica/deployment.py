@@ -28,7 +28,7 @@ from deployments.contract import (
     Tool,
     VocabularySpec,
 )
-from deployments.errors import EngineError
+from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.metrics import report_replica
 from deployments.process_setup import set_up_process, watch_event_loop
@@ -177,7 +177,7 @@ class Replica(LLMServer):
         # Before its turn: others use the engine meanwhile.
         owner, in_list = request.caller.owner, request.vocabulary is not None
         if (refusal := await self._structures.refusal(request.body, owner, in_list=in_list)) is not None:
-            yield refusal.item
+            yield refusal
             return
         answer = self._chats.answer(request)
         if in_list:
@@ -236,7 +236,7 @@ class Replica(LLMServer):
         try:
             self._rows.check(body)
         except EngineError as refusal:
-            yield refusal.item
+            yield refusal
             return
         async with aclosing(self._in_turns(caller, answer, ("prompts", "prompt"))) as items:
             async for item in items:
@@ -294,15 +294,14 @@ class Replica(LLMServer):
             async with turn:
                 yield BEGUN
                 async for item in with_time_limit(self._settings.max_answer_s, answer):
-                    has_failed = isinstance(item, dict) and "error" in item and engine.is_dead(self)
-                    yield _engine_dead() if has_failed else item
+                    yield _engine_dead() if isinstance(item, ApiError) and engine.is_dead(self) else item
         except TimeoutError:
             yield EngineError(
                 504,
                 f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer {fewer[0]}.",
                 param=fewer[1],
                 code="answer_timeout",
-            ).item
+            )
         except SemaphoreFullError as full:
             yield _refusal("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
@@ -368,14 +367,14 @@ async def with_time_limit(seconds: float, answer: AsyncGenerator[Item]) -> Async
             yield item
 
 
-def _engine_dead() -> Answer:
-    """Return the 503 of a replica whose engine has ended, as an item of an answer."""
+def _engine_dead() -> EngineError:
+    """Return the 503 of a replica whose engine has ended."""
     return _refusal("The engine of this replica has ended.", ENGINE_DEAD, ENGINE_START_S)
 
 
-def _refusal(message: str, code: str, retry_after_s: int) -> Answer:
-    """Return a 503 that asks the client to try again, as an item of an answer."""
-    return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s).item
+def _refusal(message: str, code: str, retry_after_s: int) -> EngineError:
+    """Return a 503 that asks the client to try again."""
+    return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s)
 
 
 class _LinesEngine:

@@ -27,6 +27,7 @@ from deployments.contract import (
     VocabularySpec,
     prompts_of,
 )
+from deployments.errors import EngineError
 from deployments.settings.limits import Limits
 from deployments.vocabulary.list_queries import AskCheck, ListQueries, Question
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
@@ -220,7 +221,7 @@ async def _tools(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsIt
 async def _failing(wish: Any) -> AsyncGenerator[Answer]:
     """What goes wrong where a prompt asks for it, in the first or in a later one."""
     if wish == "please refuse":
-        yield {"error": {"message": "Too long.", "code": "context_length_exceeded", "param": "prompt", "status": 400}}
+        yield EngineError(400, "Too long.", code="context_length_exceeded", param="prompt")
     if wish == "please fail":
         raise across_a_handle(RuntimeError("the secret reason"))
     if wish == "please be busy":
@@ -233,7 +234,7 @@ async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
     is_chat = "messages" in body
     wish = body["messages"][-1]["content"] if is_chat else body.get("prompt", "")
     if wish == "please refuse":
-        yield {"error": {"message": "Too long.", "code": "context_length_exceeded", "status": 400, "inner": "x"}}
+        yield EngineError(400, "Too long.", code="context_length_exceeded")
         return
     if wish == "please fail":
         raise across_a_handle(RuntimeError("the secret reason"))
@@ -264,7 +265,7 @@ async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
         if wish == "please fail later":
             raise across_a_handle(RuntimeError("the secret reason"))
         if wish == "please refuse later":
-            yield {"error": {"message": "Too long.", "status": 400}}
+            yield EngineError(400, "Too long.")
         if wish == "please break off":
             return
     if (body.get("stream_options") or {}).get("include_usage"):

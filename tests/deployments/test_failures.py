@@ -1,8 +1,20 @@
+import pickle
+
 import pytest
 from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError
 
-from deployments.errors import ApiError, BadRequestError, from_error_item, root_cause, to_api_error
+from deployments.errors import (
+    ApiError,
+    BadRequestError,
+    EngineError,
+    InternalError,
+    MethodNotAllowedError,
+    RateLimitError,
+    error_of,
+    root_cause,
+    to_api_error,
+)
 from tests.deployments.stand_in import across_a_handle
 from vocab.errors import (
     ArtefactError,
@@ -57,22 +69,37 @@ def test_the_cause_is_found_below_a_task_error_that_could_not_take_its_class() -
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "message"),
+    ("value", "status", "message"),
     [
-        ({"status": 400, "message": "Too long.", "code": "context_length_exceeded"}, 400, "Too long."),
-        ({"status": 503, "message": "Full."}, 503, "Full. Its id, for the operator: req-1."),
-        ({"status": 500, "message": "Broken.", "inner": "secret"}, 500, "Broken. Its id, for the operator: req-1."),
-        ({"status": 400, "message": ["secret"]}, 500, None),
-        ({"status": "400", "message": "secret"}, 500, None),
-        ({"status": 200, "message": "secret"}, 500, None),
-        ({"status": True, "message": "secret"}, 500, None),
+        (EngineError(400, "Too long.", code="context_length_exceeded"), 400, "Too long."),
+        (EngineError(503, "Full."), 503, "Full. Its id, for the operator: req-1."),
+        (EngineError(500, "Broken."), 500, "Broken. Its id, for the operator: req-1."),
         ({"message": "secret"}, 500, None),
         ("secret", 500, None),
+        (None, 500, None),
     ],
 )
-def test_of_a_replicas_error_only_what_is_known_is_passed_on(fields: object, status: int, message: str | None) -> None:
-    error: ApiError = from_error_item({"error": fields}, "req-1")
+def test_an_error_that_came_in_place_of_an_answer_is_raised(value: object, status: int, message: str | None) -> None:
+    error = error_of(value, "req-1")
     assert error.status == status
     assert "secret" not in str(error.to_dict())
     if message:
         assert error.message == message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EngineError(429, "Full.", param="n", code="some", retry_after_s=7),
+        MethodNotAllowedError(("GET", "POST")),
+        RateLimitError("Slower.", "tokens", 3),
+        InternalError("req-1"),
+        BadRequestError("Wrong.", "n"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_crosses_as_a_value(error: ApiError) -> None:
+    crossed = pickle.loads(pickle.dumps(error))  # noqa: S301 - its own
+    assert type(crossed) is type(error)
+    assert crossed.to_json() == error.to_json()
+    assert (str(crossed), crossed.status, crossed.headers) == (str(error), error.status, error.headers)

@@ -15,6 +15,7 @@ from ray import serve
 from typing_extensions import override
 
 from deployments.contract import BEGUN, Caller
+from deployments.errors import EngineError
 from wordbound.errors import RefusedError, ServiceError
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.gathering import Ids, run_sync
@@ -23,7 +24,7 @@ from wordbound.lm.loading import load_tokenizer
 
 _DEPLOYMENT: Final = "Replica"
 _OVERLOADED: Final = 503
-_NOTHING: Final = {"message": "the replica answered nothing", "status": 500, "param": None, "code": None}
+_NOTHING: Final = EngineError(500, "the replica answered nothing")
 
 
 class ServeLM(AsyncLM):
@@ -114,15 +115,14 @@ class ServeLM(AsyncLM):
         num_left = self._max_retries
         while True:
             items = await self._answer(method, *args)
-            last = items[-1] if items else {"error": _NOTHING}
-            error = last.get("error") if isinstance(last, dict) else None
-            if error is None:
+            error = items[-1] if items else _NOTHING
+            if not isinstance(error, EngineError):
                 return items
-            if error["status"] != _OVERLOADED or num_left == 0:
-                kind = RefusedError if error["status"] == 400 else ServiceError
-                raise kind(error["message"], status=error["status"], param=error["param"], code=error["code"])
+            if error.status != _OVERLOADED or num_left == 0:
+                kind = RefusedError if error.status == 400 else ServiceError
+                raise kind(error.message, status=error.status, param=error.param, code=error.code)
             num_left -= 1
-            await asyncio.sleep(error.get("retry_after", 1))
+            await asyncio.sleep(error.retry_after_s or 1)
 
     async def _answer(self, method: str, *args: Mapping[str, Any]) -> list[Any]:
         """Call a method of a replica once and return its streamed items; cancel it when cancelled."""

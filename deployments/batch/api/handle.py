@@ -11,15 +11,15 @@ from ray.serve.handle import DeploymentHandle
 from starlette.datastructures import UploadFile
 
 from deployments.contract import Caller
-from deployments.errors import InternalError, from_error_item, to_api_error
+from deployments.errors import ApiError, InternalError, error_of, to_api_error
 
 logger = logging.getLogger("ray.serve.wordbound")
 
 PIECE_BYTES: Final = 2**20
 """Of an upload that is passed on. Costs as much memory twice on each side."""
 
-Reply: TypeAlias = dict[str, Any]
-"""``{"value": …}``, or ``{"error": {"status", "message", "param", "code"}}``."""
+Reply: TypeAlias = Any
+"""What an operation returned, or the ``ApiError`` that it raised."""
 
 Object: TypeAlias = dict[str, Any]
 """What is sent as JSON; see ``objects``."""
@@ -99,6 +99,6 @@ async def _value(caller: Caller, response: Awaitable[Reply]) -> Any:
         if isinstance(error, InternalError):
             logger.exception("%s of %s: the batch deployment failed", caller.request_id, caller.owner)
         raise error from exception
-    if "value" not in reply:
-        raise from_error_item(reply, caller.request_id)
-    return reply["value"]
+    if isinstance(reply, ApiError):
+        raise error_of(reply, caller.request_id)
+    return reply

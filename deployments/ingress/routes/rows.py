@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from deployments.contract import RowsItem
-from deployments.errors import from_error_item, to_api_error
+from deployments.errors import ApiError, error_of, to_api_error
 from deployments.ingress.answers import api_errors, caller_of, owner_of, unless_client_leaves
 from deployments.ingress.auth import num_prompt_tokens, take_tokens
 from deployments.ingress.backend import Backend
@@ -174,8 +174,8 @@ class Rows:
         num_left = self._described["shape"][0]
         item, self._first = self._first, None
         while num_left:
-            if item is None or isinstance(item, dict):
-                raise from_error_item(item, self.request_id)
+            if item is None or isinstance(item, dict | ApiError):
+                raise error_of(item, self.request_id)
             num_left -= len(item[0] if isinstance(item, tuple) else item)
             yield item
             # Before the next is waited for, so that one is held at a time.
@@ -235,7 +235,7 @@ async def _hold_rows(
     """Yield the items of an answer, counting its rows' bytes in ``backlog`` until this is closed."""
     async with aclosing(answer):
         async for first in answer:
-            num_bytes = 0 if not isinstance(first, dict) or "error" in first else _num_bytes(first, body)
+            num_bytes = _num_bytes(first, body) if isinstance(first, dict) else 0
             with backlog.hold(num_bytes, owner):
                 yield first
                 async for item in answer:
@@ -245,11 +245,11 @@ async def _hold_rows(
 async def _first_items(answer: AsyncGenerator[RowsItem], request: Request) -> tuple[dict[str, Any], Any]:
     """Return an answer's dict that describes the rows, and its first array; raise an error item."""
     described = await anext(answer, None)
-    if not isinstance(described, dict) or "error" in described:
-        raise from_error_item(described, request.state.request_id)
+    if not isinstance(described, dict):
+        raise error_of(described, request.state.request_id)
     first = await anext(answer, None)
-    if first is None or isinstance(first, dict):
-        raise from_error_item(first, request.state.request_id)
+    if first is None or isinstance(first, dict | ApiError):
+        raise error_of(first, request.state.request_id)
     return described, first
 
 
@@ -257,8 +257,8 @@ async def _only_item(answer: AsyncGenerator[RowsItem], request: Request) -> dict
     """Return the only item of an answer; raise it where it is an error."""
     async with aclosing(answer):
         item = await anext(answer, None)
-    if not isinstance(item, dict) or "error" in item:
-        raise from_error_item(item, request.state.request_id)
+    if not isinstance(item, dict):
+        raise error_of(item, request.state.request_id)
     return item
 
 

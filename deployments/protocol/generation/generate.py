@@ -117,8 +117,9 @@ async def reshape_answer(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answe
     end: dict[str, Any] = {"generated_text": "", "token_count": 0, "finish_reason": None}
     async with aclosing(answer):
         async for item in answer:
-            if isinstance(item, dict) and isinstance(item.get("error"), dict):
-                yield {"error": _rename_error(item["error"])}
+            if isinstance(item, ApiError):
+                rename(item)
+                yield item
             elif isinstance(item, dict):
                 _add_chunk(end, item, "message")
                 yield end
@@ -127,13 +128,6 @@ async def reshape_answer(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answe
                 yield item
             elif part := _add_chunk(end, json.loads(data), "delta"):
                 yield _event({"text": part})
-
-
-def _rename_error(error: dict[str, Any]) -> dict[str, Any]:
-    """Rename a chat's fields in an error item to those of ``/generate``."""
-    message, param = error.get("message"), error.get("param")
-    changed = {**error, "param": _NAMES.get(param or "", param)}
-    return {**changed, "message": _rename_fields(message)} if isinstance(message, str) else changed
 
 
 def _add_chunk(end: dict[str, Any], item: dict[str, Any], name: str) -> str:

@@ -25,7 +25,7 @@ from deployments.contract import (
     VocabularySpec,
     error_line,
 )
-from deployments.errors import EngineError, InternalError, OverloadedError, from_error_item, to_api_error
+from deployments.errors import EngineError, InternalError, OverloadedError, error_of, to_api_error
 from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
 from deployments.single_flight import SingleFlight
@@ -132,9 +132,7 @@ class BatchLineAnswerer:
         request = TextRequest(chat.body, vocabulary, chat.decoding, caller)
         async with aclosing(self._engine.answer(request)) as items:
             async for item in items:
-                if isinstance(item, dict) and "error" not in item:
-                    return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}
                 if isinstance(item, dict):
-                    return error_line(from_error_item(item, caller.request_id))
-                break
+                    return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}
+                return error_line(error_of(item, caller.request_id))
         return error_line(InternalError(caller.request_id))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import Answer, ChatBody, ResolvedVocabulary, TextRequest
+from deployments.contract import Answer, ChatBody, Part, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
 from deployments.metrics import ANSWERS
 from deployments.protocol.generation.listed_json import json_field, listed_schema, named_tool
@@ -76,7 +76,7 @@ class ChatAnswerer:
     async def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a chat request or completion: yield events of a stream, or one dict.
 
-        An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
+        An error is one item: the first, or the last of a stream that broke off.
         """
         name, caller, started = request.body["model"], request.caller, time.perf_counter()
         try:
@@ -88,9 +88,9 @@ class ChatAnswerer:
                 item = with_timing(item, started)
                 yield item if engine_name == name else with_model(item, name)
         except Exception as error:
-            yield to_engine_error(error, caller.request_id).item
+            yield to_engine_error(error, caller.request_id)
 
-    async def _answer_with_overflow(self, request: TextRequest) -> AsyncIterator[Answer]:
+    async def _answer_with_overflow(self, request: TextRequest) -> AsyncIterator[Part]:
         """Answer a request; drop the oldest turns of too long a conversation where the settings allow it."""
         try:
             async for item in self._answer(request):
@@ -114,7 +114,7 @@ class ChatAnswerer:
             yield item if num_dropped is None else chat_template.annotate(item, num_dropped)
             num_dropped = None
 
-    def _answer(self, request: TextRequest) -> AsyncIterator[Answer]:
+    def _answer(self, request: TextRequest) -> AsyncIterator[Part]:
         """Check a request against this engine, add the hint, and answer it free or constrained."""
         body, vocabulary, decoding = request.body, request.vocabulary, request.decoding
         if "prompt" not in body:
@@ -150,7 +150,7 @@ class ChatAnswerer:
                 body = await asyncio.to_thread(self._prompts.neutralize_special_tokens, body)
             yield await convert_tokens(self._server, body)
         except Exception as error:
-            yield to_engine_error(error, request_id).item
+            yield to_engine_error(error, request_id)
 
     def _check_template(self) -> None:
         """Refuse a chat where the model has no chat template (400)."""
@@ -188,7 +188,7 @@ class ChatAnswerer:
         line = hint_line(vocabulary.lang, [one.word for one in words], n_words=n_words)
         return request.with_body(messages=self._prompts.with_hint(request.body["messages"], line))
 
-    async def _answer_free(self, request: TextRequest, search: SearchRequest | None) -> AsyncIterator[Answer]:
+    async def _answer_free(self, request: TextRequest, search: SearchRequest | None) -> AsyncIterator[Part]:
         """Yield the engine's answer to a request without a vocabulary, without its cost."""
         details = self._recorder(request.body)
         form = answer_form(request.body, details)
@@ -207,7 +207,7 @@ class ChatAnswerer:
 
     async def _answer_constrained(
         self, request: TextRequest, vocabulary: ResolvedVocabulary, search: SearchRequest | None
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[Part]:
         """Answer a request with a vocabulary: have its list enforced, then check and trim the text."""
         body, decoding = request.body, request.decoding
         listed = await self._lists.get(vocabulary)

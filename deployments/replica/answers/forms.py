@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from deployments.contract import Answer, ChatBody
+from deployments.contract import ChatBody, Part
 from deployments.replica.engine.engine import parse_event, write_event
 from deployments.search.token_details import DetailRecorder
 
@@ -109,7 +109,7 @@ def answer_form(body: ChatBody, details: DetailRecorder | None = None) -> ChatFo
     return form if details is None else DetailedForm(form, details)
 
 
-def with_timing(item: Answer, started: float) -> Answer:
+def with_timing(item: Part, started: float) -> Part:
     """Add how long an answer took to its usage, where the item has it: vLLM's ``metrics``, and the time since its turn.
 
     ``started`` is of ``time.perf_counter``.
@@ -125,7 +125,7 @@ def with_timing(item: Answer, started: float) -> Answer:
     return answer if isinstance(item, dict) else write_event(answer)
 
 
-def with_model(item: Answer, name: str) -> Answer:
+def with_model(item: Part, name: str) -> Part:
     """Replace the model's name in an item of an answer by the one that the client gave."""
     if isinstance(item, dict):
         return {**item, "model": name} if "model" in item else item

@@ -103,7 +103,7 @@ class RowAnswerer:
                 else:
                     yield _array(rows, body["dtype"])
         except Exception as error:
-            yield to_engine_error(error, caller.request_id).item
+            yield to_engine_error(error, caller.request_id)
 
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
         """Score given tokens after a prompt: yield ``{"logprobs", "prompt_tokens"}``, or an error.
@@ -118,7 +118,7 @@ class RowAnswerer:
             [logprobs] = await self.scores([(prompt, scored)], "", caller, 1)
             yield {"logprobs": logprobs, "prompt_tokens": len(prompt) + len(scored)}
         except Exception as error:
-            yield to_engine_error(error, caller.request_id).item
+            yield to_engine_error(error, caller.request_id)
 
     async def _with_adapter(self, caller: Caller, body: Mapping[str, Any]) -> Caller:
         """Return the caller with the key of the adapter that the body's ``model`` names."""

@@ -18,7 +18,7 @@ from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.v1.metrics.loggers import StatLoggerBase
 from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
-from deployments.contract import Answer, ChatBody
+from deployments.contract import ChatBody, Part
 from deployments.errors import EngineError
 from deployments.protocol.generation.structure import structure_field
 from deployments.ray_private import engine_client, serving_chat, serving_completion
@@ -259,7 +259,7 @@ def _build_request(
     return request
 
 
-async def answer(server: LLMServer, request: Request) -> AsyncIterator[Answer | AnswerCost]:
+async def answer(server: LLMServer, request: Request) -> AsyncIterator[Part | AnswerCost]:
     """Yield the engine's answer: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
 
     Where the request has a search, what the answer cost comes before the dict or the stream's last event.

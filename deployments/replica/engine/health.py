@@ -24,7 +24,7 @@ from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 from deployments import ray_private
 from deployments.contract import UNLISTED_TEXT, Answer, ResolvedVocabulary, VocabularySpec
-from deployments.errors import EngineError
+from deployments.errors import ApiError, EngineError
 from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import ListedWords, NodeList, NodeLists
 from deployments.settings.service import Settings
@@ -138,7 +138,7 @@ class UnlistedAnswers:
         code = ""
         async with aclosing(answer) as items:
             async for item in items:
-                code = item["error"].get("code") or "other" if isinstance(item, dict) and "error" in item else ""
+                code = item.code or "other" if isinstance(item, ApiError) else ""
                 yield item
         if code == UNLISTED_TEXT:
             self._num_in_a_row += 1

@@ -20,7 +20,7 @@ from jinja2 import TemplateError, defaults, meta
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from deployments.contract import Answer, ChatBody
+from deployments.contract import ChatBody, Part
 from deployments.errors import EngineError, printable
 from deployments.replica.engine import configuration, engine
 from deployments.replica.prompts.plain_text import PlainText
@@ -278,7 +278,7 @@ async def drop_oldest_turns(messages: Messages, fits: Callable[[Messages], Await
     return _without(messages, turns[:most])
 
 
-def annotate(item: Answer, num_dropped: int) -> Answer:
+def annotate(item: Part, num_dropped: int) -> Part:
     """Add to the first item of an answer how many messages were dropped."""
     block = {OVERFLOW_FIELD: {"dropped_messages": num_dropped}}
     if isinstance(item, dict):

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, TextRequest, VocabularySpec
-from deployments.errors import EngineError
+from deployments.errors import ApiError, EngineError
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.settings.limits import Limits
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
@@ -38,11 +38,11 @@ class Chats:
         request = TextRequest(body, vocabulary, Decoding(adapter=caller.adapter), caller)
         async with aclosing(self._chat(request)) as answer:
             item = await anext(answer, None)
+        if isinstance(item, ApiError):
+            # What it says of its own fields, the client has not sent.
+            raise EngineError(item.status, item.message, param="text", code=item.code)
         if not isinstance(item, dict):
             raise EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")
-        if (error := item.get("error")) is not None:
-            # What it says of its own fields, the client has not sent.
-            raise EngineError(error["status"], error["message"], param="text", code=error.get("code"))
         return item
 
 

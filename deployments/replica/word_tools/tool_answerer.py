@@ -85,7 +85,7 @@ class WordTools:
                 if body["stream"]:
                     yield _END_OF_STREAM
         except Exception as error:
-            yield to_engine_error(error, caller.request_id).item
+            yield to_engine_error(error, caller.request_id)
 
     def _check(self) -> None:
         """Refuse the word tools where xgrammar makes the masks (400)."""

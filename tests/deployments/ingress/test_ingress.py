@@ -13,7 +13,7 @@ from ray.exceptions import ActorDiedError
 from ray.serve.exceptions import ReplicaUnavailableError
 
 from deployments.contract import BEGUN, ENGINE_DEAD, ENGINE_START_S, Caller, Decoding, ResolvedVocabulary, TextRequest
-from deployments.errors import OverloadedError
+from deployments.errors import EngineError, OverloadedError
 from deployments.ingress.backend import HandleBackend
 from deployments.protocol.generation.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
 from deployments.settings.scaling import Autoscaling
@@ -125,7 +125,7 @@ async def first_item(backend: HandleBackend, owner: str) -> Any:
 
 
 async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = {"error": {"message": "Full.", "code": "overloaded", "status": 503, "retry_after": 17}}
+    refusal = EngineError(503, "Full.", code="overloaded", retry_after_s=17)
     replies: Any = Replies(refusal)
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     backend.check_room("alice")
@@ -141,7 +141,7 @@ async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monke
 @pytest.mark.parametrize(
     "fault",
     [
-        {"error": {"message": "Its engine has ended.", "code": ENGINE_DEAD, "status": 503}},
+        EngineError(503, "Its engine has ended.", code=ENGINE_DEAD),
         ActorDiedError(),
         ReplicaUnavailableError("It ends."),
     ],

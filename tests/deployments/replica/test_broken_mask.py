@@ -41,7 +41,7 @@ from deployments.contract import (
     Tool,
     VocabularySpec,
 )
-from deployments.errors import EngineError
+from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
@@ -317,15 +317,15 @@ def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World
     return World(smollm2_path, tmp_path_factory.mktemp("artefacts"))
 
 
-def read(items: list[Any]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def read(items: list[Any]) -> tuple[list[dict[str, Any]], ApiError | None]:
     """The dicts that were sent, and the error if one was."""
     sent = [
         json.loads(item.removeprefix("data: ")) if isinstance(item, str) else item
         for item in items
-        if item != "data: [DONE]\n\n"
+        if item != "data: [DONE]\n\n" and not isinstance(item, ApiError)
     ]
-    error = next((one["error"] for one in sent if "error" in one), None)
-    return [one for one in sent if "error" not in one], error
+    assert not any("error" in one for one in sent)
+    return sent, next((item for item in items if isinstance(item, ApiError)), None)
 
 
 def assert_nothing_unlisted(world: World, sent: list[dict[str, Any]], *, is_cut: bool) -> None:
@@ -389,7 +389,7 @@ async def assert_no_unlisted_word_leaves(
         items = await world.items({**fields, "stream": stream}, decoding, seed, is_completion=is_completion)
         sent, error = read(items)
         assert_nothing_unlisted(world, sent, is_cut="stop" in fields)
-        code = None if error is None else error["code"]
+        code = None if error is None else error.code
         outcomes.add("engine_error" if is_search and code == "unlisted_text" else code)
     assert world.engine.num_unmasked >= enough
     assert outcomes == expected
@@ -399,14 +399,14 @@ async def assert_no_unlisted_word_leaves(
 async def test_prompts_that_end_inside_a_word_or_differently_are_refused(world: World, prompt: Any) -> None:
     sent, error = read(await world.items({"prompt": prompt}, {}, 1, is_completion=True))
     assert error is not None
-    assert (sent, error["status"], error["param"]) == ([], 400, "prompt")
+    assert (sent, error.status, error.param) == ([], 400, "prompt")
 
 
 async def test_a_prompt_that_is_too_long_is_refused(world: World) -> None:
     answer = world.chats.answer(free({**COMPLETION, "prompt": "a " * 3000}))
     [error] = [item async for item in answer]
-    assert isinstance(error, dict)
-    assert (error["error"]["status"], error["error"]["code"]) == (400, "context_length_exceeded")
+    assert isinstance(error, ApiError)
+    assert (error.status, error.code) == (400, "context_length_exceeded")
 
 
 async def test_a_completion_without_a_list_is_vllms_own_and_may_begin_with_its_prompt(world: World) -> None:
@@ -430,7 +430,7 @@ async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_ge
         "token_strs": world.tokenizer.convert_ids_to_tokens(tokens),
     }  # fmt: skip
     assert await tokenize({"tokens": tokens}) == {"prompt": text}
-    assert "below" in (await tokenize({"tokens": [10**6]}))["error"]["message"]
+    assert "below" in (await tokenize({"tokens": [10**6]})).message
     chat = await tokenize({"messages": [{"role": "user", "content": text}]})
     body = {**BODY, "messages": [{"role": "user", "content": text}], "max_tokens": 1}
     async for _ in world.chats.answer(free(body)):
@@ -492,7 +492,7 @@ async def test_no_unlisted_word_leaves_where_a_text_is_rewritten(world: World, s
             "seed": seed, "stream": stream,
         }  # fmt: skip
         sent, error = read(await tool_items(world, "rewrite", body))
-        outcomes.add(None if error is None else error["code"])
+        outcomes.add(None if error is None else error.code)
         assert_listed("".join(one["text"] for one in sent if len(one) == 1))
         for whole in (one for one in sent if len(one) > 1):
             assert_listed(whole["text"])

@@ -31,9 +31,8 @@ def refused(*, is_constrained: bool = True, reports_cost: bool = True, **setting
         try:
             check_supported(decoding, loaded, is_constrained=is_constrained, reports_cost=reports_cost)
         except EngineError as error:
-            result = error.item["error"]
-            assert (result["status"], result["param"]) == (400, name)
-            assert f"'{name}' is not available here" in result["message"]
+            assert (error.status, error.param) == (400, name)
+            assert f"'{name}' is not available here" in error.message
             names.add(name)
     return names
 
@@ -43,7 +42,7 @@ def test_token_details_need_the_probabilities_of_the_answer() -> None:
         loaded = Settings.load({"secret_token": "k", "engine_kwargs": kwargs}, {})
         with pytest.raises(EngineError) as raised:
             check_supported(Decoding(), loaded, is_constrained=False, has_details=True)
-        assert raised.value.item["error"]["param"] == "stream_options.token_details"
+        assert raised.value.param == "stream_options.token_details"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +57,7 @@ def test_json_in_listed_words_needs_the_automaton_and_no_thoughts(settings: Any)
     ):
         with pytest.raises(EngineError) as raised:
             check_fields(body, loaded)
-        assert raised.value.item["error"]["param"] == name
+        assert raised.value.param == name
     check_fields({"response_format": {"type": "text"}, "tools": tools, "tool_choice": "none"}, loaded)
 
 

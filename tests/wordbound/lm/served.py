@@ -11,6 +11,7 @@ import numpy as np
 import uvicorn
 
 from deployments.contract import Answer, Caller, RowsItem, prompts_of
+from deployments.errors import EngineError
 from deployments.ingress.deployment import create_app
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, MODEL, wait_until
@@ -18,8 +19,13 @@ from tests.deployments.stand_in import StandIn
 from wordbound.lm.mock_lm import MockAsyncLM
 
 V = 50
-REFUSAL = {"message": "Too much.", "type": "invalid_request_error", "param": "prompt", "code": None, "status": 400}
-FULL = {"message": "Full.", "type": "server_error", "param": None, "code": "overloaded", "status": 503}
+REFUSAL = EngineError(400, "Too much.", param="prompt")
+
+
+def full(retry_after_s: int | None = None) -> EngineError:
+    return EngineError(503, "Full.", code="overloaded", retry_after_s=retry_after_s)
+
+
 STALL = 49
 """A prefix that ends with it has no end."""
 
@@ -30,7 +36,7 @@ class Served(StandIn):
     def __init__(self) -> None:
         super().__init__()
         self.model = MockAsyncLM(None, vocab_size=V)
-        self.errors: list[dict[str, Any]] = []
+        self.errors: list[EngineError] = []
         self.bodies: list[dict[str, Any]] = []
         self.num_open = 0
 
@@ -39,7 +45,7 @@ class Served(StandIn):
         self.num_open += 1
         try:
             if self.errors:
-                yield {"error": self.errors.pop(0)}
+                yield self.errors.pop(0)
                 return
             prefixes = [tuple(prompt) for prompt in prompts_of(body)]
             if any(ids[-1] == STALL for ids in prefixes):
@@ -53,7 +59,7 @@ class Served(StandIn):
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
         self.bodies.append(body)
         if self.errors:
-            yield {"error": self.errors.pop(0)}
+            yield self.errors.pop(0)
             return
         scores = self.model.token_logprobs_sync(body["prompt"], body["token_ids"])
         yield {"logprobs": scores.tolist(), "prompt_tokens": len(body["prompt"]) + len(body["token_ids"])}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.deployments.front import KEY, MODEL, wait_until
-from tests.wordbound.lm.served import FULL, REFUSAL, STALL, Served, V, exactly, serving
+from tests.wordbound.lm.served import REFUSAL, STALL, Served, V, exactly, full, serving
 from wordbound.errors import RefusedError, ServiceError
 from wordbound.lm import HTTPLM, load_model_by_name
 
@@ -75,8 +75,8 @@ def test_texts_are_read_by_the_service_where_there_is_no_tokenizer(served: Serve
 
 
 async def test_a_service_without_room_is_asked_again_when_it_says(served: Served) -> None:
-    error = {**FULL, "retry_after": 1}
-    served.errors += [error, FULL]
+    error = full(1)
+    served.errors += [error, full()]
     async with HTTPLM() as model:
         exactly(await model.next_token_logprobs([7]), served.model.next_token_logprobs_sync([7]))
     assert len(served.bodies) == 3
@@ -85,7 +85,7 @@ async def test_a_service_without_room_is_asked_again_when_it_says(served: Served
         model.next_token_logprobs_sync([7])
     assert (raised.value.status, raised.value.code) == (503, "overloaded")
     assert raised.value.request_id
-    served.errors += [{**FULL, "retry_after": 61}]
+    served.errors += [full(61)]
     with HTTPLM() as model, pytest.raises(ServiceError, match="Full"):
         model.next_token_logprobs_sync([7])
 

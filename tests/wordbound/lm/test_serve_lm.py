@@ -10,8 +10,9 @@ import torch
 from ray import serve
 
 from deployments.contract import BEGUN, Caller, RowsItem
+from deployments.errors import EngineError
 from tests.deployments.front import wait_until
-from tests.wordbound.lm.served import FULL, REFUSAL, STALL, Served, V, exactly
+from tests.wordbound.lm.served import REFUSAL, STALL, Served, V, exactly, full
 from wordbound.errors import RefusedError, ServiceError
 from wordbound.lm import ServeLM, load_model_by_name
 from wordbound.lm.mock_lm import MockAsyncLM
@@ -46,7 +47,7 @@ class Replica:
     async def context_length(self) -> int:
         return 64
 
-    async def fail(self, errors: list[dict[str, Any]]) -> None:
+    async def fail(self, errors: list[EngineError]) -> None:
         self._served.errors += errors
 
     async def num_open(self) -> int:
@@ -88,9 +89,9 @@ def test_it_works_without_an_event_loop(handle: Any) -> None:
 
 async def test_a_replica_without_room_is_asked_again_and_a_refusal_is_told(handle: Any) -> None:
     async with ServeLM(APP, max_retries=1) as model:
-        await handle.fail.remote([FULL])
+        await handle.fail.remote([full()])
         exactly(await model.next_token_logprobs([7]), KNOWN.next_token_logprobs_sync([7]))
-        await handle.fail.remote([FULL, FULL])
+        await handle.fail.remote([full(), full()])
         with pytest.raises(ServiceError, match="Full"):
             await model.next_token_logprobs([8])
         await handle.fail.remote([REFUSAL])

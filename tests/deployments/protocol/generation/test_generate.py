@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deployments.contract import Answer
-from deployments.errors import ApiError, BadRequestError
+from deployments.errors import ApiError, BadRequestError, EngineError
 from deployments.protocol.generation.decoding import DEFAULT_SAMPLING
 from deployments.protocol.generation.generate import GenerateRequestReader, reshape_answer
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
@@ -109,14 +109,10 @@ async def test_the_last_event_of_a_stream_has_all_that_a_whole_answer_has() -> N
 
 
 async def test_the_engines_refusal_is_told_in_the_names_of_this_route() -> None:
-    error = {"message": "The prompt is longer than 9 tokens: shorten the messages.", "param": "messages", "status": 400}
     for before in ((), (chunk("One "),)):
-        result = await items(*before, {"error": error})
-        assert result[-1]["error"] == {
-            "message": "The prompt is longer than 9 tokens: shorten it.",
-            "param": "prompt",
-            "status": 400,
-        }
+        error = EngineError(400, "The prompt is longer than 9 tokens: shorten the messages.", param="messages")
+        [*_, told] = await items(*before, error)
+        assert (told.message, told.param) == ("The prompt is longer than 9 tokens: shorten it.", "prompt")
 
 
 async def test_an_answer_that_nobody_reads_any_more_is_closed() -> None:

@@ -165,7 +165,7 @@ async def test_an_engine_that_dies_of_a_line_is_told_from_one_that_fails_on_it()
 
         async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
             self.dead = self.dies
-            yield {"error": {"message": "It failed.", "status": 500}}
+            yield EngineError(500, "It failed.")
 
     engine = DyingEngine()
     assert (await Line(engine).ask())["status"] == ENGINE_DIED

@@ -67,8 +67,8 @@ def test_a_prompt_inside_a_word_and_prompts_that_end_differently_are_refused(
 ) -> None:
     with pytest.raises(EngineError) as refused:
         after(prompt, plain)
-    error = refused.value.item["error"]
-    assert (error["status"], error["param"], says in error["message"]) == (400, "prompt", True)
+    error = refused.value
+    assert (error.status, error.param, says in error.message) == (400, "prompt", True)
 
 
 def choice(text: str, **fields: Any) -> dict[str, Any]:

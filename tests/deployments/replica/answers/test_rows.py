@@ -17,7 +17,7 @@ from vllm.sampling_params import SamplingParams
 from vllm.v1.outputs import LogprobsTensors
 
 from deployments.contract import Caller
-from deployments.errors import EngineError
+from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
@@ -104,11 +104,10 @@ class World:
         adapters = LoadedAdapters(server, EngineAdapters(made.model_id, {}))
         self.rows = RowAnswerer(server, made, tokenizer, facts, self.share, adapters)
 
-    def refusal(self, body: dict[str, Any]) -> dict[str, Any]:
+    def refusal(self, body: dict[str, Any]) -> EngineError:
         with pytest.raises(EngineError) as error:
             self.rows.check(body)
-        result: dict[str, Any] = error.value.item["error"]
-        return result
+        return error.value
 
     async def one(self, answer: AsyncIterator[Any]) -> dict[str, Any]:
         [result] = [item async for item in answer]
@@ -188,8 +187,8 @@ async def test_rows_that_nobody_wants_any_more_leave_the_engine(world: World, fi
     setattr(world.engine, field, 50)
     if field == "fails_at":
         *_, last = await world.logprobs(many(200), width=20)
-        assert last["error"] == {**last["error"], "status": 500, "code": "engine_error"}
-        assert "secret" not in last["error"]["message"]
+        assert (last.status, last.code) == (500, "engine_error")
+        assert "secret" not in last.message
     else:
         answer = world.rows.logprobs({"prompt": many(200), "dtype": "float32"}, ALICE, 20)
         assert await anext(answer) == described(200)
@@ -217,8 +216,8 @@ async def test_a_request_that_waits_is_aborted_with_its_caller(world: World) -> 
 async def test_an_engine_without_rows_is_told(world: World, finish_reason: str, has_rows: bool, status: int) -> None:
     world.engine.has_rows, world.engine.finish_reason = has_rows, finish_reason
     _, error = await world.logprobs([1])
-    assert error["error"]["status"] == status
-    assert error["error"]["code"] == ("rows_unavailable" if status == 501 else "engine_error")
+    assert error.status == status
+    assert error.code == ("rows_unavailable" if status == 501 else "engine_error")
 
 
 @pytest.mark.parametrize(
@@ -237,8 +236,8 @@ async def test_what_the_model_does_not_have_is_refused_by_its_name(
     world: World, param: str, fields: dict[str, Any]
 ) -> None:
     refusal = world.refusal({"dtype": "float32", **fields})
-    assert (refusal["status"], refusal["param"]) == (400, param)
-    assert (refusal["code"] == "context_length_exceeded") is ("longer than 32 tokens" in refusal["message"])
+    assert (refusal.status, refusal.param) == (400, param)
+    assert (refusal.code == "context_length_exceeded") is ("longer than 32 tokens" in refusal.message)
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("float32", 436), ("float16", 873)])
@@ -247,20 +246,21 @@ async def test_a_refusal_of_too_many_rows_says_how_many_fit(tokenizer: Any, dtyp
     world = World(tokenizer, limits=limits)
     world.rows.check({"prompt": [[1]] * most, "dtype": dtype})
     refusal = world.refusal({"prompt": [[1]] * (most + 1), "dtype": dtype})
-    assert (refusal["param"], refusal["status"]) == ("prompt", 400)
-    assert f"at most {most} prompts" in refusal["message"]
+    assert (refusal.param, refusal.status) == ("prompt", 400)
+    assert f"at most {most} prompts" in refusal.message
     world.rows.check({"prompt": [[1]] * 64, "dtype": dtype, "top_logprobs": 512})
-    assert world.refusal({"prompt": [[1]] * 64, "dtype": dtype, "top_logprobs": 513})["param"] == "top_logprobs"
+    assert world.refusal({"prompt": [[1]] * 64, "dtype": dtype, "top_logprobs": 513}).param == "top_logprobs"
 
 
 async def test_a_prompt_whose_scores_take_too_much_memory_is_refused(tokenizer: Any) -> None:
     world = World(tokenizer, limits={"max_scored_bytes": 2**20, "max_input_tokens": 32})
     for num_prompt, is_refused in ((32, False), (2, False)):
         body = {"prompt": [1] * num_prompt, "token_ids": [2] * 31}
-        result = await world.one(world.rows.token_logprobs(body, ALICE))
-        assert ("error" in result) is is_refused
-    result = await world.one(world.rows.token_logprobs({"prompt": [1] * 32, "token_ids": [2] * 32}, ALICE))
-    assert (result["error"]["param"], result["error"]["code"]) == ("token_ids", "context_length_exceeded")
+        [result] = [item async for item in world.rows.token_logprobs(body, ALICE)]
+        assert isinstance(result, ApiError) is is_refused
+    [result] = [item async for item in world.rows.token_logprobs({"prompt": [1] * 32, "token_ids": [2] * 32}, ALICE)]
+    assert isinstance(result, ApiError)
+    assert (result.param, result.code) == ("token_ids", "context_length_exceeded")
 
 
 async def test_the_table_has_the_bytes_of_every_token_of_the_model(world: World, tokenizer: Any) -> None:

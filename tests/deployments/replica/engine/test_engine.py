@@ -173,20 +173,20 @@ def test_the_prompt_limit_is_the_services_own() -> None:
 def test_a_body_that_the_engine_does_not_take_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(EngineError) as refused:
         engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10)
-    error = refused.value.item["error"]
-    assert (error["status"], error["type"]) == (400, "invalid_request_error")
+    error = refused.value
+    assert (error.status, error.type) == (400, "invalid_request_error")
 
 
 def test_a_prompt_that_is_too_long_has_its_code() -> None:
-    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, max_input_tokens=7).item["error"]
-    assert (error["status"], error["code"], error["param"]) == (400, "context_length_exceeded", "messages")
-    assert "7 tokens" in error["message"]
+    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, max_input_tokens=7)
+    assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "messages")
+    assert "7 tokens" in error.message
 
 
 def test_the_engines_own_failures_tell_nothing() -> None:
-    error = engine.refusal({"message": "at 0x7f secret", "code": 500}).item["error"]
-    assert (error["status"], error["type"], error["code"]) == (500, "server_error", "engine_error")
-    assert "secret" not in error["message"]
+    error = engine.refusal({"message": "at 0x7f secret", "code": 500})
+    assert (error.status, error.type, error.code) == (500, "server_error", "engine_error")
+    assert "secret" not in error.message
 
 
 def test_other_refusals_keep_their_message_without_the_engines_suffix() -> None:
@@ -203,8 +203,8 @@ def test_a_completion_has_our_id_grammar_order_and_limit_too() -> None:
     assert request.build_tok_params(ModelConfig()).max_input_tokens == 10
     with pytest.raises(EngineError):
         engine.completion_request(body | {"prompt": ""}, request_id="r", max_input_tokens=10)
-    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, 7, "prompt").item["error"]
-    assert (error["code"], error["param"]) == ("context_length_exceeded", "prompt")
+    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, 7, "prompt")
+    assert (error.code, error.param) == ("context_length_exceeded", "prompt")
 
 
 def test_events_are_read_and_written() -> None:

@@ -3,6 +3,7 @@ from collections.abc import AsyncGenerator, Callable
 import pytest
 
 from deployments.contract import UNLISTED_TEXT, Answer
+from deployments.errors import EngineError
 from deployments.replica.engine import health
 from deployments.replica.engine.health import EngineWatch, UnlistedAnswers
 
@@ -112,12 +113,12 @@ async def test_answers_in_a_row_that_are_of_no_list_end_the_replica_and_one_that
 
         assert [item async for item in unlisted.count(answer())] == list(items)
 
-    fault: Answer = {"error": {"message": "It did not keep to the list.", "code": UNLISTED_TEXT}}
+    fault = EngineError(500, "It did not keep to the list.", code=UNLISTED_TEXT)
     for _ in range(4):
         # A stream may have begun well.
         await ask("data: The", fault)
     # An error of another kind says nothing.
-    await ask({"error": {"message": "Too long.", "code": None}})
+    await ask(EngineError(400, "Too long."))
     seen = [unlisted.are_too_many]
     await ask({"choices": []})
     for _ in range(5):

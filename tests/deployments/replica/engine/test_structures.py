@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from deployments.errors import ApiError, from_error_item
+from deployments.errors import ApiError
 from deployments.replica.engine import structures as module
 from deployments.replica.engine.structures import Structures, compiles_tools, structures
 from deployments.settings.keys import NO_OWNER
@@ -35,8 +35,7 @@ def tool(parameters: dict[str, Any] | None, name: str = "look") -> dict[str, Any
 
 
 async def refusal(found: Structures, body: dict[str, Any], owner: str = "alice") -> ApiError | None:
-    refused = await found.refusal(body, owner)
-    return None if refused is None else from_error_item(refused.item, "an-id")
+    return await found.refusal(body, owner)
 
 
 def pids(found: Structures) -> list[int]:

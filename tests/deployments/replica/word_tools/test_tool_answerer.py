@@ -11,6 +11,7 @@ import pytest
 from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest, Tool, VocabularySpec
+from deployments.errors import ApiError, EngineError
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.engine import too_long
@@ -174,8 +175,9 @@ class World:
         return result
 
     async def refusal(self, tool: Tool, spec: VocabularySpec = SPEC, **body: Any) -> tuple[int, str | None, str]:
-        error = (await self.one(tool, spec, **body))["error"]
-        return error["status"], error["param"], error["message"]
+        [error] = await self.items(tool, spec, **body)
+        assert isinstance(error, ApiError)
+        return error.status, error.param, error.message
 
 
 @pytest.fixture
@@ -292,9 +294,9 @@ async def test_a_candidate_that_leaves_the_list_is_not_taken(world: World) -> No
 
 
 async def test_a_model_without_a_chat_template_still_swaps_and_other_failures_are_told(world: World) -> None:
-    world.result = {"error": {"status": 400, "message": "No template.", "code": "no_chat_template", "param": "model"}}
+    world.result = EngineError(400, "No template.", code="no_chat_template", param="model")
     assert (await world.one("rewrite", text="It was gigantic.", candidates=1))["text"].startswith("It was ")
-    world.result = {"error": {"status": 400, "message": "Too long.", "code": "context_length_exceeded"}}
+    world.result = EngineError(400, "Too long.", code="context_length_exceeded")
     assert (await world.refusal("rewrite", text="It was gigantic.", candidates=1))[:2] == (400, "text")
     world.result = "data: [DONE]"
     assert (await world.refusal("rewrite", text="It was gigantic.", candidates=1))[0] == 500

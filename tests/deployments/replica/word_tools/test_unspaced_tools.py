@@ -9,6 +9,7 @@ import pytest
 from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest, Tool, VocabularySpec
+from deployments.errors import ApiError, EngineError
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
@@ -81,7 +82,7 @@ class World:
             raise AssertionError("all is here")
 
         async def chat(request: TextRequest) -> AsyncGenerator[Answer, None]:
-            yield {"error": {"status": 400, "message": "No template.", "code": "no_chat_template", "param": "model"}}
+            yield EngineError(400, "No template.", code="no_chat_template", param="model")
 
         self.tools = WordTools(
             Settings.load({"secret_token": "k"}, {}),
@@ -104,11 +105,11 @@ class World:
             fewest_tokens=2,
         )
 
-    async def one(self, tool: Tool, **body: Any) -> dict[str, Any]:
+    async def one(self, tool: Tool, **body: Any) -> Any:
         usual = {"adapter": "auto", "top": 5, "keep_names": True, "force": False, "candidates": 1, "stream": False}
         vocabulary = await self.resolve(SPEC)
         answer = self.tools.answer(tool, usual | body, vocabulary, SPEC, Caller("alice", "req-1"), 3)
-        [result] = [item async for item in answer if isinstance(item, dict) and item.keys() != {"text"}]
+        [result] = [item async for item in answer if isinstance(item, ApiError) or "usage" in item]
         return result
 
 
@@ -138,9 +139,10 @@ async def test_other_words_stand_as_words_in_the_place_of_one(world: World) -> N
 
 
 async def test_what_is_no_word_of_the_dictionary_is_not_swapped(world: World) -> None:
-    error = (await world.one("swap", text="我们去动物园。", start=3, end=5))["error"]
-    assert (error["status"], error["param"]) == (400, "start")
-    assert "the nearest is '动物园', from 3 to 6" in error["message"]
+    error = await world.one("swap", text="我们去动物园。", start=3, end=5)
+    assert isinstance(error, ApiError)
+    assert (error.status, error.param) == (400, "start")
+    assert "the nearest is '动物园', from 3 to 6" in error.message
 
 
 async def test_a_text_is_rewritten_without_blanks_between_its_sentences(world: World) -> None:
