@@ -13,7 +13,7 @@ from ray.exceptions import ActorDiedError
 from ray.serve.exceptions import ReplicaUnavailableError
 
 from deployments.contract import BEGUN, ENGINE_DEAD, ENGINE_START_S, Caller, Decoding, ResolvedVocabulary, TextRequest
-from deployments.errors import EngineError, OverloadedError
+from deployments.errors import ApiError, EngineError, OverloadedError
 from deployments.ingress.backend import HandleBackend
 from deployments.protocol.generation.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
 from deployments.settings.scaling import Autoscaling
@@ -106,7 +106,8 @@ class Reply:
 
     async def __anext__(self) -> Any:
         if self._items:
-            if isinstance(item := self._items.pop(0), Exception):
+            item = self._items.pop(0)
+            if isinstance(item, Exception) and not isinstance(item, ApiError):
                 raise item
             return item
         await asyncio.sleep(3600)

@@ -26,6 +26,7 @@ from deployments.contract import (
     Tool,
     VocabularySpec,
 )
+from deployments.errors import ApiError
 from deployments.ingress.deployment import create_app
 from deployments.settings.batch import BatchSettings
 from deployments.settings.service import Settings
@@ -49,7 +50,7 @@ class ScriptedBackend(StandIn):
 
     async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
         async for item in super().answer(request):
-            if isinstance(item, dict) and "error" in item:
+            if isinstance(item, ApiError):
                 yield item
                 return
             if request.body["messages"][-1]["content"] in ("please fail later", "please stall later"):

@@ -314,7 +314,7 @@ def test_another_method_is_not_allowed(front: Front, world: World, method: str, 
     with front.client() as client:
         response = client.request(method, path)
     assert_error(response, 405)
-    assert response.headers["allow"] == allowed
+    assert set(response.headers["allow"].split(", ")) == set(allowed.split(", "))
 
 
 @pytest.mark.parametrize(

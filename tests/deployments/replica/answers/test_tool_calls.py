@@ -159,8 +159,8 @@ async def test_arguments_that_leave_the_list_or_the_schema_are_never_an_answer(
 ) -> None:
     choice = NAMED if way == "named" else way
     _, items = await ask(tmp_path, tokenizer, vocabulary, texts(arguments)[way], choice, stream=stream)
-    error = items[-1]["error"]
-    assert (error["status"], error["code"]) == (500, "unlisted_text")
+    error = items[-1]
+    assert (error.status, error.code) == (500, "unlisted_text")
     sent = [chunk for item in items[:-1] if (chunk := parse_event(item)) is not None]
     assert stream or not sent
     for part in ("dog", "horse", "word"):
@@ -173,5 +173,5 @@ async def test_too_small_a_budget_is_refused(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, n_tokens: int
 ) -> None:
     _, [refused] = await ask(tmp_path, tokenizer, vocabulary, "", "required", max_tokens=n_tokens)
-    assert refused["error"]["param"] == "max_tokens"
-    assert "must be at least" in refused["error"]["message"]
+    assert refused.param == "max_tokens"
+    assert "must be at least" in refused.message

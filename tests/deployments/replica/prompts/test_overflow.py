@@ -121,8 +121,7 @@ async def test_what_cannot_be_shortened_is_the_error_of_before(tmp_path: Path, t
     too_long = [SYSTEM, user("short"), user("x" * 31)]
     for policy, messages in (("truncate", too_long), ("error", LONG)):
         [answer] = await ShortReplica(tmp_path, tokenizer, [], input_overflow=policy).items(messages=messages)
-        error = answer["error"]
-        assert (error["status"], error["code"], error["param"]) == (400, "context_length_exceeded", "messages")
+        assert (answer.status, answer.code, answer.param) == (400, "context_length_exceeded", "messages")
 
 
 async def test_the_hint_counts_and_stays(tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary) -> None:
