@@ -312,6 +312,36 @@ class TextRequest:
         return replace(self, decoding=self.decoding.model_copy(update=fields))
 
 
+@dataclass(frozen=True)
+class RowsRequest:
+    """A checked request for next-token rows; where its body has ``token_ids``, for the log-probabilities of those."""
+
+    body: dict[str, Any]
+    caller: Caller
+
+
+@dataclass(frozen=True)
+class WordToolRequest:
+    """A checked request to a word tool; ``spec`` is the list as it was asked for."""
+
+    tool: Tool
+    body: dict[str, Any]
+    vocabulary: ResolvedVocabulary
+    spec: VocabularySpec
+    caller: Caller
+
+
+@dataclass(frozen=True)
+class TokensRequest:
+    """A request for the tokens of a text, or the text of tokens; with an empty body, for all tokens of the model."""
+
+    body: dict[str, Any]
+    caller: Caller
+
+
+ReplicaRequest: TypeAlias = TextRequest | RowsRequest | WordToolRequest | TokensRequest
+"""What the ingress asks of a replica."""
+
 NOT_STARTED: Final = 0
 """In place of a status: the line did not reach the engine."""
 

@@ -5,9 +5,9 @@ Its state is in the database and the files, so it may die at any time: Serve res
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Any, Final
 
 from ray.serve.handle import DeploymentHandle
 
@@ -29,8 +29,6 @@ logger = logging.getLogger("ray.serve")
 
 _STOP_S: Final = 5.0
 
-P = ParamSpec("P")
-
 
 def reply_of(operation: Callable[[], Any]) -> Reply:
     """Run an operation of the service and return its reply, an error included.
@@ -47,17 +45,6 @@ def reply_of(operation: Callable[[], Any]) -> Reply:
     except Exception:
         logger.exception("an operation on batches failed")
         return EngineError(500, "The server failed on this request.", code="internal_error")
-
-
-def _method(
-    operation: Callable[Concatenate[BatchService, P], Any],
-) -> Callable[Concatenate["Batches", P], Awaitable[Reply]]:
-    """Return a method of the deployment that runs an operation of the service in a thread."""
-
-    async def method(self: "Batches", /, *args: P.args, **kwargs: P.kwargs) -> Reply:
-        return await asyncio.to_thread(reply_of, partial(operation, self._service, *args, **kwargs))
-
-    return method
 
 
 class Batches:
@@ -86,20 +73,9 @@ class Batches:
         self._scheduler.start()
         watch_event_loop()
 
-    begin_upload = _method(BatchService.begin_upload)
-    append = _method(BatchService.append)
-    create_file = _method(BatchService.create_file)
-    list_files = _method(BatchService.list_files)
-    get_file = _method(BatchService.get_file)
-    read_file = _method(BatchService.read_file)
-    delete_file = _method(BatchService.delete_file)
-    create_batch = _method(BatchService.create_batch)
-    list_batches = _method(BatchService.list_batches)
-    get_batch = _method(BatchService.get_batch)
-    cancel_batch = _method(BatchService.cancel_batch)
-    create_job = _method(BatchService.create_job)
-    get_job = _method(BatchService.get_job)
-    job_results = _method(BatchService.job_results)
+    async def call(self, name: str, *args: Any) -> Reply:
+        """Run an operation of ``BatchService`` in a thread."""
+        return await asyncio.to_thread(reply_of, partial(getattr(self._service, name), *args))
 
     async def check_health(self) -> None:
         """Raise where the scheduler of batches has ended; Serve then replaces the replica.

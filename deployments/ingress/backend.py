@@ -18,12 +18,11 @@ from deployments.contract import (
     BEGUN,
     ENGINE_DEAD,
     ENGINE_START_S,
-    Answer,
-    Caller,
+    ReplicaRequest,
     ResolvedVocabulary,
     RowsItem,
     TextRequest,
-    Tool,
+    TokensRequest,
     VocabularySpec,
 )
 from deployments.errors import EngineError, OverloadedError
@@ -65,27 +64,10 @@ class Backend(Protocol):
         Raises the errors of ``vocab.errors``, and ``OverloadedError``.
         """
 
-    def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
-        """Yield a replica's answer to a chat or completion; closing the generator stops the work."""
+    def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
+        """Yield a replica's answer; closing the generator stops the work.
 
-    def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
-        """Yield one dict from a replica: the tokens of a text, or the text of tokens."""
-
-    def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        """Yield next-token rows: a dict that describes them, then arrays; closing the generator stops the work."""
-
-    def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        """Yield the log-probabilities of given tokens, as one dict."""
-
-    def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
-        """Yield the bytes of all the model's tokens, as one dict."""
-
-    def word_tool(
-        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
-    ) -> AsyncGenerator[Answer]:
-        """Yield the answer of a word tool (next, swap, rewrite) to a text; items are as of ``answer``.
-
-        ``spec`` is the list as it was asked for.
+        Items are ``Answer``s. Rows are a dict that describes them and then arrays, as ``RowsItem``.
         """
 
     async def call_all(self, method: str, *arguments: Any) -> list[Any]:
@@ -135,27 +117,12 @@ class HandleBackend:
     async def ask(self, question: Question, owner: str) -> bytes:
         return await self._vocabulary.ask(question, owner)
 
-    def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
-        replica = self._streams if request.body.get("stream") else self._replica
-        return self._items(lambda: replica.answer.remote(request), request.caller.owner)
-
-    def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
-        # Its refusals say nothing of the room for chats.
-        return self._items(lambda: self._replica.convert_tokens.remote(body, caller), None)
-
-    def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        return self._items(lambda: self._replica.logprobs.remote(body, caller), caller.owner)
-
-    def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        return self._items(lambda: self._replica.token_logprobs.remote(body, caller), caller.owner)
-
-    def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
-        return self._items(lambda: self._replica.tokens.remote(caller), None)
-
-    def word_tool(
-        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
-    ) -> AsyncGenerator[Answer]:
-        return self._items(lambda: self._replica.word_tool.remote(tool, body, vocabulary, spec, caller), caller.owner)
+    def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
+        is_streamed = isinstance(request, TextRequest) and request.body.get("stream")
+        replica = self._streams if is_streamed else self._replica
+        # A refusal of tokens says nothing of the room for chats.
+        owner = None if isinstance(request, TokensRequest) else request.caller.owner
+        return self._items(lambda: replica.answer.remote(request), owner)
 
     async def call_all(self, method: str, *arguments: Any) -> list[Any]:
         try:

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 
-from deployments.contract import Answer, ResolvedVocabulary, TextRequest
+from deployments.contract import Answer, ResolvedVocabulary, TextRequest, TokensRequest
 from deployments.errors import ApiError, NotFoundError
 from deployments.ingress.answers import api_errors, caller_of, respond, unless_client_leaves
 from deployments.ingress.auth import Authentication, KeyLimits, num_tokens, take_tokens
@@ -315,7 +315,7 @@ def _add_tokenization(routes: Routes, settings: Settings, backend: Backend, back
         """Check the body with ``read``, and answer it from a replica."""
         body = await read_checked(request, settings.limits, partial(read, **known))
         with api_errors(request):
-            answer = backend.convert_tokens(body, caller_of(request))
+            answer = backend.answer(TokensRequest(body, caller_of(request)))
             return await respond(request, answer, is_stream=False, backlog=backlog)
 
     @routes.add("POST", "/tokenize", body=TokenizeRequest, answer=Tokens, part="chat", places=places)

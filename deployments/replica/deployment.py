@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -22,11 +22,14 @@ from deployments.contract import (
     ChatBody,
     LineAnswer,
     LineRequest,
+    ReplicaRequest,
     ResolvedVocabulary,
     RowsItem,
+    RowsRequest,
     TextRequest,
-    Tool,
+    TokensRequest,
     VocabularySpec,
+    WordToolRequest,
 )
 from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
@@ -70,6 +73,14 @@ Item = TypeVar("Item")
 _TEXTS_AT_ONCE: Final = 1
 """Bodies of ``/tokenize`` and ``/detokenize``: vLLM tokenizes in one thread, in which chats wait behind them. One of
 1 MiB takes about a second."""
+
+FEWER: Final[Mapping[type[ReplicaRequest], tuple[str, str]]] = {
+    TextRequest: ("tokens", "max_tokens"),
+    RowsRequest: ("prompts", "prompt"),
+    WordToolRequest: ("words", "top"),
+    TokensRequest: ("tokens", "max_tokens"),
+}
+"""What to ask for less of where an answer takes too long, and its field."""
 
 
 class Replica(LLMServer):
@@ -172,54 +183,85 @@ class Replica(LLMServer):
         """
         await self.engine.start()
 
-    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
-        """Answer a chat or completion: yield ``BEGUN`` at its turn, then what ``ChatAnswerer.answer`` yields."""
-        # Before its turn: others use the engine meanwhile.
-        owner, in_list = request.caller.owner, request.vocabulary is not None
-        if (refusal := await self._structures.refusal(request.body, owner, in_list=in_list)) is not None:
-            yield refusal
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[RowsItem, None]:
+        """Answer a request: yield ``BEGUN`` at its turn, then the items of its answer, within its time.
+
+        An error, such as a refusal, overload, timeout or dead engine, is the first item, or the last one of what broke
+        off.
+        """
+        if engine.is_dead(self):
+            yield _engine_dead()
             return
-        answer = self._chats.answer(request)
-        if in_list:
-            answer = self._unlisted.count(answer)
-        async with aclosing(self._in_turn(self._semaphore, request.num_sequences, request.caller, answer)) as items:
-            async for item in items:
-                yield item
+        fewer = FEWER[type(request)]
+        try:
+            await self._check(request)
+            async with self._turn(request):
+                yield BEGUN
+                answer = with_time_limit(self._settings.max_answer_s, self._begin(request))
+                async with aclosing(answer):
+                    async for item in answer:
+                        yield _engine_dead() if isinstance(item, ApiError) and engine.is_dead(self) else item
+        except ApiError as refusal:
+            yield refusal
+        except TimeoutError:
+            yield EngineError(
+                504,
+                f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer {fewer[0]}.",
+                param=fewer[1],
+                code="answer_timeout",
+            )
+        except SemaphoreFullError as full:
+            yield _refusal("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
-    async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
-        """Tokenize or detokenize: yield ``BEGUN`` at its turn, then as ``ChatAnswerer.convert_tokens``."""
-        answer = self._chats.convert_tokens(body, caller.request_id)
-        async with aclosing(self._in_turn(self._texts, 1, caller, answer)) as items:
-            async for item in items:
-                yield item
+    async def _check(self, request: ReplicaRequest) -> None:
+        """Refuse what cannot be answered before its turn, while others use the engine.
 
-    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem, None]:
-        """Answer a request for rows: yield ``BEGUN`` at its turn, then what ``RowAnswerer.logprobs`` yields."""
-        answer = self._rows.logprobs(body, caller, self._width(caller))
-        async with aclosing(self._rows_in_turn(body, caller, answer)) as items:
-            async for item in items:
-                yield item
+        Raises:
+            EngineError: The request is at fault.
+        """
+        if isinstance(request, RowsRequest):
+            self._rows.check(request.body)
+        elif isinstance(request, TextRequest):
+            in_list = request.vocabulary is not None
+            await self._structures.check(request.body, request.caller.owner, in_list=in_list)
 
-    async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem, None]:
-        """Score given tokens: yield ``BEGUN`` at its turn, then what ``RowAnswerer.token_logprobs`` yields."""
-        async with aclosing(self._rows_in_turn(body, caller, self._rows.token_logprobs(body, caller))) as items:
-            async for item in items:
-                yield item
+    def _turn(self, request: ReplicaRequest) -> AbstractAsyncContextManager[None]:
+        """Return the turn of a request.
 
-    async def word_tool(
-        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
-    ) -> AsyncGenerator[Answer, None]:
-        """Answer a word tool: yield ``BEGUN`` at its turn, then what ``WordTools.answer`` yields."""
-        answer = self._tools.answer(tool, body, vocabulary, spec, caller, self._width(caller))
-        async with aclosing(self._in_turns(caller, answer, ("words", "top"))) as items:
-            async for item in items:
-                yield item
+        Texts and tokens hold theirs as long as their answer lasts. Rows and word tools take one for each of their
+        parts, and hold nothing between them.
+        """
+        owner = request.caller.owner
+        most = self._settings.key(owner).max_sequences
+        match request:
+            case TextRequest():
+                return self._semaphore.take(request.num_sequences, owner, most)
+            case TokensRequest():
+                return self._texts.take(1, owner, most)
 
-    async def tokens(self, caller: Caller) -> AsyncGenerator[Answer, None]:
-        """List the model's tokens: yield ``BEGUN`` at its turn, then what ``RowAnswerer.tokens`` yields."""
-        async with aclosing(self._in_turn(self._texts, 1, caller, self._rows.tokens())) as items:
-            async for item in items:
-                yield item
+        @asynccontextmanager
+        async def turn() -> AsyncIterator[None]:
+            await self._semaphore.wait_for_turn(owner, most)
+            yield
+
+        return turn()
+
+    def _begin(self, request: ReplicaRequest) -> AsyncGenerator[Any, None]:
+        """Return the answer to a request whose turn has come."""
+        match request:
+            case TextRequest():
+                answer = self._chats.answer(request)
+                return answer if request.vocabulary is None else self._unlisted.count(answer)
+            case RowsRequest(body, caller) if "token_ids" in body:
+                return self._rows.token_logprobs(body, caller)
+            case RowsRequest(body, caller):
+                return self._rows.logprobs(body, caller, self._width(caller))
+            case WordToolRequest():
+                return self._tools.answer(request, self._width(request.caller))
+            case TokensRequest(body, caller) if body:
+                return self._chats.convert_tokens(body, caller.request_id)
+            case TokensRequest():
+                return self._rows.tokens()
 
     async def preload_adapter(self, name: str, registered: Registered) -> str | None:
         """Load an adapter that may soon be registered; as ``LoadedAdapters.preload``, for ``AdapterLoader``."""
@@ -228,19 +270,6 @@ class Replica(LLMServer):
     async def sync_adapters(self) -> None:
         """Serve the adapters in the register; as ``LoadedAdapters.sync``, for ``AdapterLoader``."""
         await self._adapters.sync()
-
-    async def _rows_in_turn(
-        self, body: dict[str, Any], caller: Caller, answer: AsyncGenerator[Item, None]
-    ) -> AsyncGenerator[Item | Answer, None]:
-        """Yield an answer of rows when its turn has come, or the refusal of its request."""
-        try:
-            self._rows.check(body)
-        except EngineError as refusal:
-            yield refusal
-            return
-        async with aclosing(self._in_turns(caller, answer, ("prompts", "prompt"))) as items:
-            async for item in items:
-                yield item
 
     async def context_length(self) -> int:
         """Return the engine's context in tokens, prompt and answer together."""
@@ -260,50 +289,6 @@ class Replica(LLMServer):
     def _width(self, caller: Caller) -> int:
         """Return how many rows of one request may be in the engine at once."""
         return min(ROWS_AT_ONCE, self._semaphore.most_of(self._settings.key(caller.owner).max_sequences))
-
-    def _in_turns(
-        self, caller: Caller, answer: AsyncGenerator[Item, None], fewer: tuple[str, str]
-    ) -> AsyncGenerator[Item | Answer, None]:
-        """Return an answer that takes a turn for each of its parts, and holds nothing between them."""
-
-        @asynccontextmanager
-        async def turn() -> AsyncIterator[None]:
-            await self._semaphore.wait_for_turn(caller.owner, self._settings.key(caller.owner).max_sequences)
-            yield
-
-        return self._within_turn_and_time(turn(), answer, fewer)
-
-    def _in_turn(
-        self, semaphore: FairSemaphore, num_sequences: int, caller: Caller, answer: AsyncGenerator[Item, None]
-    ) -> AsyncGenerator[Item | Answer, None]:
-        """Return an answer that begins when its turn has come, which lasts as long as the answer."""
-        turn = semaphore.take(num_sequences, caller.owner, self._settings.key(caller.owner).max_sequences)
-        return self._within_turn_and_time(turn, answer, ("tokens", "max_tokens"))
-
-    async def _within_turn_and_time(
-        self, turn: AbstractAsyncContextManager[None], answer: AsyncGenerator[Item, None], fewer: tuple[str, str]
-    ) -> AsyncGenerator[Item | Answer, None]:
-        """Yield an answer inside ``turn`` and within its time, or the error: overload, timeout, dead engine.
-
-        ``fewer`` is what to ask for less of, and its field.
-        """
-        if engine.is_dead(self):
-            yield _engine_dead()
-            return
-        try:
-            async with turn:
-                yield BEGUN
-                async for item in with_time_limit(self._settings.max_answer_s, answer):
-                    yield _engine_dead() if isinstance(item, ApiError) and engine.is_dead(self) else item
-        except TimeoutError:
-            yield EngineError(
-                504,
-                f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer {fewer[0]}.",
-                param=fewer[1],
-                code="answer_timeout",
-            )
-        except SemaphoreFullError as full:
-            yield _refusal("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
     async def answer_line(self, request: LineRequest) -> LineAnswer:
         """Answer one line of a batch; see ``BatchLineAnswerer.answer``."""
@@ -397,10 +382,10 @@ class _LinesEngine:
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         return await self._vocabularies.resolve(spec)
 
-    async def refusal(self, body: ChatBody, *, in_list: bool) -> EngineError | None:
-        """Return the error of a line whose schema cannot be compiled, else None."""
+    async def check(self, body: ChatBody, *, in_list: bool) -> None:
+        """Refuse a line whose schema cannot be compiled."""
         # Lines are bounded where they are read.
-        return await self._structures.refusal(body, NO_OWNER, in_list=in_list)
+        await self._structures.check(body, NO_OWNER, in_list=in_list)
 
     def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a line as a chat, at the priority of batches."""

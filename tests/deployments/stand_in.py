@@ -20,11 +20,14 @@ from deployments.contract import (
     Caller,
     ChatBody,
     Decoding,
+    ReplicaRequest,
     ResolvedVocabulary,
     RowsItem,
+    RowsRequest,
     TextRequest,
-    Tool,
+    TokensRequest,
     VocabularySpec,
+    WordToolRequest,
     prompts_of,
 )
 from deployments.errors import EngineError
@@ -101,39 +104,19 @@ class StandIn:
                 break
         return await self.lists.answer(question, owner)
 
-    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
-        async with aclosing(
-            self._record(Call(request.body, request.vocabulary, request.decoding, request.caller))
-        ) as items:
-            async for item in items:
-                yield item
-
-    async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
-        """A token for each character."""
-        async with aclosing(self._record(Call(body, None, Decoding(), caller))) as items:
-            async for item in items:
-                yield item
-
-    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        async with aclosing(self._record(Call(body, None, Decoding(), caller), _rows)) as items:
-            async for item in items:
-                yield item
-
-    async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        async with aclosing(self._record(Call(body, None, Decoding(), caller), _scores)) as items:
-            async for item in items:
-                yield item
-
-    async def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
-        async with aclosing(self._record(Call({}, None, Decoding(), caller), _table)) as items:
-            async for item in items:
-                yield item
-
-    async def word_tool(
-        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
-    ) -> AsyncGenerator[Answer]:
-        call = Call({**body, "tool": tool, "spec": spec}, vocabulary, Decoding(), caller)
-        async with aclosing(self._record(call, _tools)) as items:
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
+        """As the request's text wishes; a token for each character."""
+        match request:
+            case TextRequest(body, vocabulary, decoding, caller):
+                items = self._record(Call(body, vocabulary, decoding, caller))
+            case RowsRequest(body, caller):
+                script = _scores if "token_ids" in body else _rows
+                items = self._record(Call(body, None, Decoding(), caller), script)
+            case WordToolRequest(tool, body, vocabulary, spec, caller):
+                items = self._record(Call({**body, "tool": tool, "spec": spec}, vocabulary, Decoding(), caller), _tools)
+            case TokensRequest(body, caller):
+                items = self._record(Call(body, None, Decoding(), caller), None if body else _table)
+        async with aclosing(items):
             async for item in items:
                 yield item
 

@@ -16,7 +16,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, Tool, VocabularySpec
+from deployments.contract import (
+    Decoding,
+    ReplicaRequest,
+    WordToolRequest,
+)
 from deployments.ingress.deployment import create_app
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL
@@ -52,10 +56,13 @@ REWRITTEN = {
 class Backend(ScriptedBackend):
     """Answers word tools as the service does."""
 
-    async def word_tool(
-        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
-    ) -> AsyncGenerator[Answer]:
-        self.calls.append(Call({**body, "tool": tool}, vocabulary, Decoding(), caller))
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
+        if not isinstance(request, WordToolRequest):
+            async for item in super().answer(request):
+                yield item
+            return
+        tool = request.tool
+        self.calls.append(Call({**request.body, "tool": tool}, request.vocabulary, Decoding(), request.caller))
         answers: dict[str, dict[str, Any]] = {
             "next": {"object": "vocabulary.next", "data": NEXT, "remainder": 0.4},
             "swap": {"object": "vocabulary.swap", "word": "teh", "logprob": -9.0, "data": OTHERS},

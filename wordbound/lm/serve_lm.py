@@ -5,7 +5,7 @@ programs that run on the cluster; keys and their limits are those of the routes 
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Self
 from uuid import uuid4
 
@@ -14,7 +14,7 @@ import torch
 from ray import serve
 from typing_extensions import override
 
-from deployments.contract import BEGUN, Caller
+from deployments.contract import BEGUN, Caller, ReplicaRequest, RowsRequest, TokensRequest
 from deployments.errors import EngineError
 from wordbound.errors import RefusedError, ServiceError
 from wordbound.lm.base import AsyncLM
@@ -62,7 +62,7 @@ class ServeLM(AsyncLM):
         self._owner = owner
         self._dtype = dtype
         self._max_retries = max_retries
-        table = run_sync(self._call_for_one("tokens"))
+        table = run_sync(self._call_for_one(TokensRequest({}, self._caller())))
         length = run_sync(self._length(app_name))
         self.served = ServedTokens.from_table(table)
         if isinstance(tokenizer, str):
@@ -81,7 +81,7 @@ class ServeLM(AsyncLM):
         body = {"prompt": [list(ids) for ids in prefixes], "dtype": self._dtype}
         rows = torch.empty(len(prefixes), self.vocab_size)
         start = 0
-        _, *arrays = await self._call_with_retries("logprobs", body)
+        _, *arrays = await self._call_with_retries(RowsRequest(body, self._caller()))
         for array in arrays:
             # Its memory is Ray's, which lets go of it with the array, and which may not be written.
             rows.numpy()[start : start + len(array)] = array
@@ -97,24 +97,28 @@ class ServeLM(AsyncLM):
         prompt, ids, _ = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
-        result = await self._call_for_one("token_logprobs", {"prompt": list(prompt), "token_ids": list(ids)})
+        body = {"prompt": list(prompt), "token_ids": list(ids)}
+        result = await self._call_for_one(RowsRequest(body, self._caller()))
         return torch.tensor(result["logprobs"], dtype=torch.float32)
 
     async def _length(self, app_name: str) -> int:
         """Ask a replica for the model's context length, in tokens."""
         return int(await serve.get_deployment_handle(_DEPLOYMENT, app_name=app_name).context_length.remote())
 
-    async def _call_for_one(self, method: str, *args: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a method of a replica and return the only item of its answer."""
-        [item] = await self._call_with_retries(method, *args)
+    def _caller(self) -> Caller:
+        return Caller(self._owner, f"own-{uuid4().hex}")
+
+    async def _call_for_one(self, request: ReplicaRequest) -> dict[str, Any]:
+        """Send a request to a replica and return the only item of its answer."""
+        [item] = await self._call_with_retries(request)
         result: dict[str, Any] = item
         return result
 
-    async def _call_with_retries(self, method: str, *args: Mapping[str, Any]) -> list[Any]:
-        """Call a method of a replica, again where there was no room for it, and return the items of its answer."""
+    async def _call_with_retries(self, request: ReplicaRequest) -> list[Any]:
+        """Send a request to a replica, again where there was no room for it, and return the items of its answer."""
         num_left = self._max_retries
         while True:
-            items = await self._answer(method, *args)
+            items = await self._answer(request)
             error = items[-1] if items else _NOTHING
             if not isinstance(error, EngineError):
                 return items
@@ -124,10 +128,9 @@ class ServeLM(AsyncLM):
             num_left -= 1
             await asyncio.sleep(error.retry_after_s or 1)
 
-    async def _answer(self, method: str, *args: Mapping[str, Any]) -> list[Any]:
-        """Call a method of a replica once and return its streamed items; cancel it when cancelled."""
-        caller = Caller(self._owner, f"own-{uuid4().hex}")
-        response = getattr(self._handle, method).remote(*args, caller)
+    async def _answer(self, request: ReplicaRequest) -> list[Any]:
+        """Send a request to a replica once and return the items of its answer; cancel it when cancelled."""
+        response = self._handle.answer.remote(request)
         try:
             return [item async for item in response if not isinstance(item, str) or item != BEGUN]
         except asyncio.CancelledError:

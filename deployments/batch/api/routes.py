@@ -110,24 +110,26 @@ def _add_files(route: Route, batches: BatchClient, uploads: Uploads) -> None:
                 raise BadRequestError("You must provide 'purpose'.", "purpose")
             purpose, expires_after_s = upload.fields["purpose"], _expiry(upload.fields)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(await batches.create_file(caller, upload_id, upload.filename, purpose, expires_after_s))
+        return JSONResponse(
+            await batches.call(caller, "create_file", upload_id, upload.filename, purpose, expires_after_s)
+        )
 
     @route("GET", "/v1/files", answer=FilePage, query=_FILES_QUERY)
     async def list_files(request: Request) -> Response:
         """The key's files, a page at a time."""
         query = read_query(request, ("purpose", "after", "limit", "order"))
         args = (query.get("purpose"), query.get("after"), whole_number(query, "limit"), query.get("order", "desc"))
-        return JSONResponse(await batches.list_files(caller_of(request), *args))
+        return JSONResponse(await batches.call(caller_of(request), "list_files", *args))
 
     @route("GET", "/v1/files/{file_id}", answer=File)
     async def get_file(request: Request, file_id: str) -> Response:
         """What is known of a file."""
-        return JSONResponse(await batches.get_file(caller_of(request), file_id))
+        return JSONResponse(await batches.call(caller_of(request), "get_file", file_id))
 
     @route("DELETE", "/v1/files/{file_id}", answer=DeletedFile)
     async def delete_file(request: Request, file_id: str) -> Response:
         """Delete a file."""
-        return JSONResponse(await batches.delete_file(caller_of(request), file_id))
+        return JSONResponse(await batches.call(caller_of(request), "delete_file", file_id))
 
     @route("GET", "/v1/files/{file_id}/content", answer={BYTES: BINARY})
     async def get_content(request: Request, file_id: str) -> Response:
@@ -142,25 +144,25 @@ def _add_batches(route: Route, batches: BatchClient, limits: Limits) -> None:
     async def create_batch(request: Request) -> Response:
         """Answer the lines of a file."""
         fields = parse_json(await read_json_body(request, limits), limits)
-        return JSONResponse(await batches.create_batch(caller_of(request), fields))
+        return JSONResponse(await batches.call(caller_of(request), "create_batch", fields))
 
     @route("GET", "/v1/batches", answer=BatchPage, query={**_AFTER, **_limit(MAX_BATCHES_LISTED)})
     async def list_batches(request: Request) -> Response:
         """The key's batches, a page at a time."""
         query = read_query(request, ("after", "limit"))
         return JSONResponse(
-            await batches.list_batches(caller_of(request), query.get("after"), whole_number(query, "limit"))
+            await batches.call(caller_of(request), "list_batches", query.get("after"), whole_number(query, "limit"))
         )
 
     @route("GET", "/v1/batches/{batch_id}", answer=Batch)
     async def get_batch(request: Request, batch_id: str) -> Response:
         """How far a batch is, and its files."""
-        return JSONResponse(await batches.get_batch(caller_of(request), batch_id))
+        return JSONResponse(await batches.call(caller_of(request), "get_batch", batch_id))
 
     @route("POST", "/v1/batches/{batch_id}/cancel", answer=Batch)
     async def cancel_batch(request: Request, batch_id: str) -> Response:
         """End a batch; what was answered stays."""
-        return JSONResponse(await batches.cancel_batch(caller_of(request), batch_id))
+        return JSONResponse(await batches.call(caller_of(request), "cancel_batch", batch_id))
 
 
 def _add_jobs(route: Route, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
@@ -174,17 +176,17 @@ def _add_jobs(route: Route, batches: BatchClient, uploads: Uploads, settings: Se
             query = request.query_params.multi_items()
             parameters = read_parameters(query, limits=settings.limits, model_id=settings.model_id)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(await batches.create_job(caller, upload_id, parameters))
+        return JSONResponse(await batches.call(caller, "create_job", upload_id, parameters))
 
     @route("GET", "/v1/batch/jobs/{job_id}", answer=Job)
     async def get_job(request: Request, job_id: str) -> Response:
         """How far a job is."""
-        return JSONResponse(await batches.get_job(caller_of(request), job_id))
+        return JSONResponse(await batches.call(caller_of(request), "get_job", job_id))
 
     @route("GET", "/v1/batch/jobs/{job_id}/results", answer={"application/json": _RESULTS})
     async def get_results(request: Request, job_id: str) -> Response:
         """The answers of a job, in the order of its requests; a 409 before it is completed."""
-        file_id = await batches.job_results(caller_of(request), job_id)
+        file_id = await batches.call(caller_of(request), "job_results", job_id)
         return await _send_file(batches, request, file_id, "application/json")
 
 
@@ -193,9 +195,10 @@ async def _send_file(batches: BatchClient, request: Request, file_id: str, media
     caller = caller_of(request)
 
     async def read(offset: int, num_bytes: int) -> bytes:
-        return await batches.read_file(caller, file_id, offset, num_bytes)
+        piece: bytes = await batches.call(caller, "read_file", file_id, offset, num_bytes)
+        return piece
 
-    file = await batches.get_file(caller, file_id)
+    file = await batches.call(caller, "get_file", file_id)
     return await FileStream.begin(read, file["bytes"], media_type, caller.request_id)
 
 

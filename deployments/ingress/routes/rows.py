@@ -18,7 +18,7 @@ from fastapi import Request, Response
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from deployments.contract import RowsItem
+from deployments.contract import RowsItem, RowsRequest, TokensRequest
 from deployments.errors import ApiError, error_of, to_api_error
 from deployments.ingress.answers import api_errors, caller_of, owner_of, unless_client_leaves
 from deployments.ingress.auth import num_prompt_tokens, take_tokens
@@ -76,25 +76,26 @@ def add_rows(
         """The log-probability of every token of the model after each prompt, or of the likeliest."""
         body = await read(request, read_logprobs)
         with api_errors(request):
-            answer = _hold_rows(backend.logprobs(body, caller_of(request)), backlog, request.state.owner, body)
+            rows = backend.answer(RowsRequest(body, caller_of(request)))
+            answer = _hold_rows(rows, backlog, request.state.owner, body)
             try:
                 described, first = await unless_client_leaves(request.receive, _first_items(answer, request))
             except BaseException:
                 await answer.aclose()
                 raise
-            rows = Rows(described, _num_bytes(described, body), first, answer, request.state.request_id)
+            taken = Rows(described, _num_bytes(described, body), first, answer, request.state.request_id)
             if "top_logprobs" in body:
                 return RowStream(
-                    rows, rows.as_json(body.get("model", settings.model_id)), media_type="application/json"
+                    taken, taken.as_json(body.get("model", settings.model_id)), media_type="application/json"
                 )
             num_prompts, num_columns = described["shape"]
             headers = {
-                "Content-Length": str(rows.num_bytes),
+                "Content-Length": str(taken.num_bytes),
                 SHAPE: f"{num_prompts},{num_columns}",
                 DTYPE: body["dtype"],
                 PROMPT_TOKENS: str(described["prompt_tokens"]),
             }
-            return RowStream(rows, rows.as_bytes(), media_type="application/octet-stream", headers=headers)
+            return RowStream(taken, taken.as_bytes(), media_type="application/octet-stream", headers=headers)
 
     @routes.add(
         "POST", "/v1/token_logprobs", body=TokenLogprobsRequest, answer=TokenLogprobs, part="chat", places=places
@@ -103,7 +104,7 @@ def add_rows(
         """The log-probability of each of some tokens after the prompt and the tokens before it, by one reading."""
         body = await read(request, read_token_logprobs)
         with api_errors(request):
-            answer = backend.token_logprobs(body, caller_of(request))
+            answer = backend.answer(RowsRequest(body, caller_of(request)))
             result = await unless_client_leaves(request.receive, _only_item(answer, request))
             return JSONResponse(
                 {
@@ -119,7 +120,7 @@ def add_rows(
         """The bytes of every token of the model, in base64, in the order of the columns of rows."""
 
         async def make_table() -> tuple[bytes, str]:
-            table = await _only_item(backend.tokens(caller_of(request)), request)
+            table = await _only_item(backend.answer(TokensRequest({}, caller_of(request))), request)
             body = await asyncio.to_thread(_dump, {"object": "tokens", "model": settings.model_id, **table})
             return body, f'"{hashlib.sha256(body).hexdigest()}"'
 

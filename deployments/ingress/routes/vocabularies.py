@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from deployments.contract import Tool
+from deployments.contract import Tool, WordToolRequest
 from deployments.errors import BadRequestError, NotFoundError, root_cause
 from deployments.ingress.answers import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
 from deployments.ingress.auth import CHARS_PER_TOKEN, take_tokens
@@ -143,7 +143,7 @@ def add_word_tools(
         with api_errors(request, asked.list_param):
             await take_tokens(rates, request.scope, settings, num_tool_tokens(tool, asked.body, limits), _SHORTER)
             vocabulary = await unless_client_leaves(request.receive, backend.resolve(asked.vocabulary, caller.owner))
-            answer = backend.word_tool(tool, asked.body, vocabulary, asked.vocabulary, caller)
+            answer = backend.answer(WordToolRequest(tool, asked.body, vocabulary, asked.vocabulary, caller))
             return await respond(request, answer, is_stream=bool(asked.body.get("stream")), backlog=backlog)
 
     @tool_route("next", body=NextWordsRequest, answer=NextWords)

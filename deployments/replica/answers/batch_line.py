@@ -25,7 +25,7 @@ from deployments.contract import (
     VocabularySpec,
     error_line,
 )
-from deployments.errors import EngineError, InternalError, OverloadedError, error_of, to_api_error
+from deployments.errors import InternalError, OverloadedError, error_of, to_api_error
 from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
 from deployments.single_flight import SingleFlight
@@ -47,7 +47,7 @@ class Engine(Protocol):
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary: ...
 
-    async def refusal(self, body: ChatBody, *, in_list: bool) -> EngineError | None: ...
+    async def check(self, body: ChatBody, *, in_list: bool) -> None: ...
 
     def answer(self, request: TextRequest) -> AsyncGenerator[Answer]: ...
 
@@ -91,8 +91,7 @@ class BatchLineAnswerer:
                 # The vocabulary deployment is being replaced; a line is not refused for it.
                 await self._sleep(_REPLACED_WAIT_S)
                 return {"status": NOT_STARTED, "body": "null"}
-            if (refusal := await self._engine.refusal(chat.body, in_list=chat.vocabulary is not None)) is not None:
-                return error_line(refusal)
+            await self._engine.check(chat.body, in_list=chat.vocabulary is not None)
             async with self._semaphore.take(chat.decoding.num_sequences(chat.body), request["owner"]):
                 if self._engine.is_dead():
                     await self._sleep(_REPLACED_WAIT_S)

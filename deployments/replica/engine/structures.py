@@ -70,32 +70,33 @@ class Structures:
     def pid(self) -> int | None:
         return self._lane.pid
 
-    async def refusal(self, body: ChatBody, owner: str, *, in_list: bool = False) -> EngineError | None:
-        """Return the error of a body whose structure cannot be compiled, its strings ``in_list`` or free; else None."""
+    async def check(self, body: ChatBody, owner: str, *, in_list: bool = False) -> None:
+        """Compile the structures of a body, their strings ``in_list`` or free.
+
+        Raises:
+            EngineError: One cannot be compiled (400), or not now (429, 503).
+        """
         try:
             for param, job in structures(body, with_tools=self._with_tools, in_list=in_list):
                 digest = hashlib.sha256(repr(job).encode("utf-8", "surrogatepass")).digest()
                 fault = await self._known.get(digest, lambda job=job: self._fault(job, owner))  # type: ignore[misc]
                 if fault is not None:
                     raise EngineError(400, f"The engine cannot compile '{param}': {fault}.", param=param)
-        except EngineError as error:
-            return error
         except CompileQueueError:
-            return EngineError(
+            raise EngineError(
                 429,
                 f"{MAX_WAITING} schemas and grammars of this key wait, as many as may. Try again in a moment.",
                 code="too_many_schemas",
                 retry_after_s=_RETRY_AFTER_S,
-            )
+            ) from None
         except CompileError as error:
             logger.error("a schema was not compiled: %s", error)
-            return EngineError(
+            raise EngineError(
                 503,
                 "The schema or grammar could not be compiled in time. Try again in a moment.",
                 code="overloaded",
                 retry_after_s=_RETRY_AFTER_S,
-            )
-        return None
+            ) from None
 
     async def _fault(self, job: CheckStructure, owner: str) -> str | None:
         """Have a structure compiled in the process; return why it cannot be, or None."""

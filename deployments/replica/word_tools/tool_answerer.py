@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
-from deployments.contract import AUTO_ADAPTER, Answer, Caller, ResolvedVocabulary, Tool, VocabularySpec
+from deployments.contract import AUTO_ADAPTER, Answer, Caller, ResolvedVocabulary, WordToolRequest
 from deployments.errors import EngineError
 from deployments.replica.answers.constrained_answer import to_engine_error
 from deployments.replica.answers.rows import RowAnswerer
@@ -51,19 +51,12 @@ class WordTools:
         self._rewriter = Rewriter(settings, lists, self._finder, self._swapper, rows, chats, names)
         self._exercises = ExerciseWriter(settings, lists, self._swapper, chats, names, resolve)
 
-    async def answer(
-        self,
-        tool: Tool,
-        body: dict[str, Any],
-        vocabulary: ResolvedVocabulary,
-        spec: VocabularySpec,
-        caller: Caller,
-        width: int,
-    ) -> AsyncGenerator[Answer, None]:
+    async def answer(self, request: WordToolRequest, width: int) -> AsyncGenerator[Answer, None]:
         """Answer a request for a word tool: yield one dict, or events of a stream, or an error.
 
         ``width`` sequences at most are at once in the engine; an error is as ``ChatAnswerer.answer`` has it.
         """
+        tool, body, vocabulary, caller = request.tool, request.body, request.vocabulary, request.caller
         name = body.get("model", self._settings.model_id)
         try:
             asked = body.get("adapter", AUTO_ADAPTER)
@@ -75,7 +68,7 @@ class WordTools:
                 yield await self._swap(body, vocabulary, caller, width)
             else:
                 made = self._rewriter.rewrite if tool == "rewrite" else self._exercises.write
-                async with aclosing(made(body, vocabulary, spec, caller, width)) as parts:
+                async with aclosing(made(body, vocabulary, request.spec, caller, width)) as parts:
                     async for part in parts:
                         if "usage" in part:
                             result = {"object": f"vocabulary.{tool}", "model": name, **part}

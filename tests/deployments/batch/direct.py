@@ -21,15 +21,12 @@ class DirectBatches(BatchClient):
 
 
 class _Handle:
-    """Gives each operation of the service as a handle gives a method of a deployment."""
+    """Gives ``call`` as a handle gives a method of a deployment."""
 
     def __init__(self, batches: DirectBatches) -> None:
-        self._batches = batches
-
-    def __getattr__(self, name: str) -> Any:
-        async def remote(*args: Any) -> Reply:
-            if self._batches.service is None:
+        async def remote(name: str, *args: Any) -> Reply:
+            if batches.service is None:
                 raise OverloadedError("The service has no capacity for this request now.")
-            return await asyncio.to_thread(reply_of, partial(getattr(self._batches.service, name), *args))
+            return await asyncio.to_thread(reply_of, partial(getattr(batches.service, name), *args))
 
-        return SimpleNamespace(remote=remote)
+        self.call = SimpleNamespace(remote=remote)

@@ -37,18 +37,18 @@ async def deployment(folder: Path) -> Deployment:
 
 async def test_it_keeps_what_it_is_given_and_runs_it_also_after_a_new_start(tmp_path: Path) -> None:
     async with await deployment(tmp_path) as first:
-        upload_id = await first.begin_upload("default", 5)
-        await first.append("default", upload_id, b"{\n\nx\n")
-        reply = await first.create_file("default", upload_id, "in.jsonl", "batch")
+        upload_id = await first.call("begin_upload", "default", 5)
+        await first.call("append", "default", upload_id, b"{\n\nx\n")
+        reply = await first.call("create_file", "default", upload_id, "in.jsonl", "batch")
         fields = {"input_file_id": reply["id"], "endpoint": "/v1/chat/completions", "completion_window": "1h"}
-        batch = await first.create_batch("default", fields)
+        batch = await first.call("create_batch", "default", fields)
     async with await deployment(tmp_path) as second:
         async with asyncio.timeout(20):
             while batch["status"] != "completed":
                 await asyncio.sleep(0.05)
-                batch = await second.get_batch("default", batch["id"])
+                batch = await second.call("get_batch", "default", batch["id"])
         assert batch["request_counts"] == {"total": 3, "completed": 0, "failed": 3}
-        errors = await second.read_file("default", batch["error_file_id"], 0, 10_000)
+        errors = await second.call("read_file", "default", batch["error_file_id"], 0, 10_000)
         assert errors.count(b"\n") == 3
         await second.check_health()
     with pytest.raises(RuntimeError):
@@ -57,5 +57,5 @@ async def test_it_keeps_what_it_is_given_and_runs_it_also_after_a_new_start(tmp_
 
 async def test_a_refusal_is_given_back(tmp_path: Path) -> None:
     async with await deployment(tmp_path) as batches:
-        reply = await batches.get_file("default", "file-0")
+        reply = await batches.call("get_file", "default", "file-0")
         assert reply.status == 404

@@ -20,11 +20,10 @@ from ray import serve
 
 from deployments.contract import (
     BEGUN,
-    Answer,
     Caller,
     Decoding,
+    ReplicaRequest,
     ResolvedVocabulary,
-    RowsItem,
     TextRequest,
     VocabularySpec,
 )
@@ -83,9 +82,9 @@ class ReplicaStandIn:
         started.touch()
         self._stand_in = StandIn()
 
-    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
         body = request.body
-        content = body["messages"][-1]["content"]
+        content = body["messages"][-1]["content"] if "messages" in body else body.get("prompt")
         if content == "please die":
             os._exit(1)
         yield BEGUN
@@ -93,17 +92,12 @@ class ReplicaStandIn:
             text = "a" * LARGE_PIECE
             yield f"data: {text}\n\n" if body.get("stream") else {"text": text}
             return
-        async for item in self._stand_in.answer(request):
-            yield item
-
-    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        yield BEGUN
-        if body["prompt"] == "large":
+        if content == "large":
             yield {"shape": [LARGE_ROWS, LARGE_V], "vocab_size": LARGE_V, "prompt_tokens": 1}
             for number in range(LARGE_ROWS):
                 yield np.full((1, LARGE_V), number, np.float32)
             return
-        async for item in self._stand_in.logprobs(body, caller):
+        async for item in self._stand_in.answer(request):
             yield item
 
     async def num_open(self) -> int:

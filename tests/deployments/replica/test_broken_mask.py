@@ -40,8 +40,9 @@ from deployments.contract import (
     TextRequest,
     Tool,
     VocabularySpec,
+    WordToolRequest,
 )
-from deployments.errors import ApiError, EngineError
+from deployments.errors import ApiError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
@@ -445,8 +446,8 @@ async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None
         async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
             return world.vocabulary
 
-        async def refusal(self, body: ChatBody, *, in_list: bool) -> EngineError | None:
-            return None
+        async def check(self, body: ChatBody, *, in_list: bool) -> None:
+            """Every structure is good."""
 
         answer = staticmethod(world.chats.answer)
 
@@ -479,7 +480,7 @@ def assert_listed(text: str) -> None:
 
 async def tool_items(world: World, tool: Tool, body: dict[str, Any]) -> list[Any]:
     spec = VocabularySpec(lang="en", n_words=len(WORDS))
-    answer = world.tools.answer(tool, body, world.vocabulary, spec, Caller("alice", "req-1"), 3)
+    answer = world.tools.answer(WordToolRequest(tool, body, world.vocabulary, spec, Caller("alice", "req-1")), 3)
     return [item async for item in answer]
 
 

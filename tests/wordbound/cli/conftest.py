@@ -17,14 +17,10 @@ from typer.testing import CliRunner, Result
 
 from deployments.batch.api.routes import add_batch_routes
 from deployments.contract import (
-    Answer,
-    Caller,
     ChatBody,
     Decoding,
-    ResolvedVocabulary,
-    TextRequest,
-    Tool,
-    VocabularySpec,
+    ReplicaRequest,
+    WordToolRequest,
 )
 from deployments.errors import ApiError
 from deployments.ingress.deployment import create_app
@@ -48,7 +44,11 @@ class ScriptedBackend(StandIn):
     block: dict[str, Any] = field(default_factory=lambda: dict(BLOCK))
     reason: str = "stop"
 
-    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
+        if isinstance(request, WordToolRequest):
+            async for event in self._rewrite(request):
+                yield event
+            return
         async for item in super().answer(request):
             if isinstance(item, ApiError):
                 yield item
@@ -71,11 +71,9 @@ class ScriptedBackend(StandIn):
             yield _event({**whole, "choices": [choice], **({"vocab": self.block} if is_last else {})})
         yield "data: [DONE]\n\n"
 
-    async def word_tool(
-        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
-    ) -> AsyncGenerator[Answer]:
+    async def _rewrite(self, request: WordToolRequest) -> AsyncGenerator[str]:
         """Rewrites every text alike."""
-        self.calls.append(Call({**body, "tool": tool}, vocabulary, Decoding(), caller))
+        self.calls.append(Call({**request.body, "tool": request.tool}, request.vocabulary, Decoding(), request.caller))
         for piece in self.pieces:
             yield _event({"text": piece})
         coverage = {"before": 0.5, "after": 1.0}

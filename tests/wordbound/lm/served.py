@@ -4,13 +4,13 @@ import asyncio
 import base64
 import threading
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import numpy as np
 import uvicorn
 
-from deployments.contract import Answer, Caller, RowsItem, prompts_of
+from deployments.contract import ReplicaRequest, RowsRequest, TokensRequest, prompts_of
 from deployments.errors import EngineError
 from deployments.ingress.deployment import create_app
 from deployments.settings.service import Settings
@@ -40,7 +40,21 @@ class Served(StandIn):
         self.bodies: list[dict[str, Any]] = []
         self.num_open = 0
 
-    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
+        match request:
+            case RowsRequest(body) if "token_ids" in body:
+                items = self._token_logprobs(body)
+            case RowsRequest(body):
+                items = self._logprobs(body)
+            case TokensRequest(body) if body:
+                items = self._convert(body)
+            case _:
+                items = self._tokens()
+        async with aclosing(items):
+            async for item in items:
+                yield item
+
+    async def _logprobs(self, body: dict[str, Any]) -> AsyncGenerator[Any]:
         self.bodies.append(body)
         self.num_open += 1
         try:
@@ -56,7 +70,7 @@ class Served(StandIn):
         finally:
             self.num_open -= 1
 
-    async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+    async def _token_logprobs(self, body: dict[str, Any]) -> AsyncGenerator[Any]:
         self.bodies.append(body)
         if self.errors:
             yield self.errors.pop(0)
@@ -64,11 +78,11 @@ class Served(StandIn):
         scores = self.model.token_logprobs_sync(body["prompt"], body["token_ids"])
         yield {"logprobs": scores.tolist(), "prompt_tokens": len(body["prompt"]) + len(body["token_ids"])}
 
-    async def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
+    async def _tokens(self) -> AsyncGenerator[Any]:
         spelled = [base64.b64encode(bytes([number + 65])).decode() for number in range(V)]
         yield {"vocab_size": V, "tokens": spelled, "special_ids": [48, 49], "eos_token_ids": [49]}
 
-    async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+    async def _convert(self, body: dict[str, Any]) -> AsyncGenerator[Any]:
         if "tokens" in body:
             yield {"prompt": "".join(chr(token + 65) for token in body["tokens"])}
         else:

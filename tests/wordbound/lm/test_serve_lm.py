@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import ray
 import torch
 from ray import serve
 
-from deployments.contract import BEGUN, Caller, RowsItem
+from deployments.contract import BEGUN, ReplicaRequest
 from deployments.errors import EngineError
 from tests.deployments.front import wait_until
 from tests.wordbound.lm.served import REFUSAL, STALL, Served, V, exactly, full
@@ -29,20 +30,11 @@ class Replica:
     def __init__(self) -> None:
         self._served = Served()
 
-    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
         yield BEGUN
-        async for item in self._served.logprobs(body, caller):
-            yield item
-
-    async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        yield BEGUN
-        async for item in self._served.token_logprobs(body, caller):
-            yield item
-
-    async def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
-        yield BEGUN
-        async for item in self._served.tokens(caller):
-            yield item
+        async with aclosing(self._served.answer(request)) as items:
+            async for item in items:
+                yield item
 
     async def context_length(self) -> int:
         return 64

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from starlette.types import ASGIApp, Message
 
-from deployments.contract import Caller, RowsItem
+from deployments.contract import ReplicaRequest
 from deployments.ingress.deployment import create_app
 from deployments.ingress.routes.vocabularies import CHECKS_AT_ONCE
 from deployments.settings.limits import Limits
@@ -25,7 +25,7 @@ LOGPROBS = "/v1/logprobs"
 class LargeRows(StandIn):
     """Says that its rows are as many bytes as a request may ask for."""
 
-    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
         yield {"shape": [1, Limits().max_rows_bytes // 4], "vocab_size": 10, "prompt_tokens": 1}
         yield np.zeros((1, 10), np.float32)
 

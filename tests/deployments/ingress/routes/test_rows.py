@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from deployments.contract import Caller, RowsItem
+from deployments.contract import ReplicaRequest, RowsItem
 from deployments.ingress.connections.send_ahead import MANY_BYTES
 from deployments.ingress.deployment import create_app
 from deployments.ingress.routes.rows import Rows, RowStream
@@ -165,7 +165,7 @@ def test_a_client_that_goes_away_ends_the_work(front: Front, prompt: list[str]) 
 class Large(StandIn):
     """Says that its rows are more than all that an ingress may hold."""
 
-    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
         yield {"shape": [2**20, 2**20], "vocab_size": 2**20, "prompt_tokens": 1}
         await asyncio.sleep(3600)
 

@@ -10,10 +10,10 @@ import pytest
 from deployments.contract import (
     ENGINE_DIED,
     NOT_STARTED,
-    Answer,
     Caller,
     ChatBody,
     LineAnswer,
+    ReplicaRequest,
     ResolvedVocabulary,
     TextRequest,
     VocabularySpec,
@@ -34,10 +34,9 @@ class Engine(StandIn):
     def is_dead(self) -> bool:
         return self.dead
 
-    async def refusal(self, body: ChatBody, *, in_list: bool) -> EngineError | None:
-        if "structured_outputs" not in body:
-            return None
-        return EngineError(400, "Too large.", param="structured_outputs.json")
+    async def check(self, body: ChatBody, *, in_list: bool) -> None:
+        if "structured_outputs" in body:
+            raise EngineError(400, "Too large.", param="structured_outputs.json")
 
 
 class SlowEngine(Engine):
@@ -45,7 +44,8 @@ class SlowEngine(Engine):
 
     running = most = 0
 
-    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
+        assert isinstance(request, TextRequest)
         width = request.num_sequences
         self.running += width
         self.most = max(self.most, self.running)
@@ -163,7 +163,7 @@ async def test_an_engine_that_dies_of_a_line_is_told_from_one_that_fails_on_it()
     class DyingEngine(Engine):
         dies = True
 
-        async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+        async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
             self.dead = self.dies
             yield EngineError(500, "It failed.")
 

@@ -35,7 +35,11 @@ def tool(parameters: dict[str, Any] | None, name: str = "look") -> dict[str, Any
 
 
 async def refusal(found: Structures, body: dict[str, Any], owner: str = "alice") -> ApiError | None:
-    return await found.refusal(body, owner)
+    try:
+        await found.check(body, owner)
+    except ApiError as error:
+        return error
+    return None
 
 
 def pids(found: Structures) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest, Tool, VocabularySpec
+from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest, Tool, VocabularySpec, WordToolRequest
 from deployments.errors import ApiError, EngineError
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
@@ -166,7 +166,8 @@ class World:
         if tool == "rewrite":
             usual = {"keep_names": True, "force": False, "candidates": 0, "temperature": 0.5, "stream": False}
         vocabulary = await self.resolve(spec, "alice")
-        answer = self.tools.answer(tool, {"adapter": "auto"} | usual | body, vocabulary, spec, ALICE, width)
+        request = WordToolRequest(tool, {"adapter": "auto"} | usual | body, vocabulary, spec, ALICE)
+        answer = self.tools.answer(request, width)
         return [item async for item in answer]
 
     async def one(self, tool: Tool, spec: VocabularySpec = SPEC, **body: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest, Tool, VocabularySpec
+from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest, Tool, VocabularySpec, WordToolRequest
 from deployments.errors import ApiError, EngineError
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
@@ -108,7 +108,7 @@ class World:
     async def one(self, tool: Tool, **body: Any) -> Any:
         usual = {"adapter": "auto", "top": 5, "keep_names": True, "force": False, "candidates": 1, "stream": False}
         vocabulary = await self.resolve(SPEC)
-        answer = self.tools.answer(tool, usual | body, vocabulary, SPEC, Caller("alice", "req-1"), 3)
+        answer = self.tools.answer(WordToolRequest(tool, usual | body, vocabulary, SPEC, Caller("alice", "req-1")), 3)
         [result] = [item async for item in answer if isinstance(item, ApiError) or "usage" in item]
         return result
 
