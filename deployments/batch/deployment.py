@@ -13,12 +13,12 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.batch.api.handle import Reply
 from deployments.batch.api.service import BatchService
+from deployments.batch.engines import Engines, ServeEngines
+from deployments.batch.runner import BatchRunner
+from deployments.batch.stages import Stages
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import Clock
 from deployments.batch.state.store import BatchStore, StoreError
-from deployments.batch.worker.feeder import LineEngines, ServeEngines
-from deployments.batch.worker.run_context import RunContext
-from deployments.batch.worker.scheduler import BatchScheduler
 from deployments.errors import ApiError, EngineError
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
@@ -48,13 +48,13 @@ def reply_of(operation: Callable[[], Any]) -> Reply:
 
 
 class Batches:
-    """The batch deployment: its API's operations, and the scheduler of batches.
+    """The batch deployment: its API's operations, and the runner of batches.
 
     ``replica`` is the deployment that answers lines.
     """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
-        self, settings: Settings, replica: DeploymentHandle, *, engines: LineEngines | None = None
+        self, settings: Settings, replica: DeploymentHandle, *, engines: Engines | None = None
     ) -> None:
         set_up_process(settings)
         batch = settings.batch
@@ -64,13 +64,9 @@ class Batches:
         running = engines or ServeEngines(replica.app_name, replica.deployment_name, num_lines)
         reader = ChatRequestReader.of(settings)
         clock = Clock()
-
-        def make_context(is_stopping: Callable[[], bool]) -> RunContext:
-            return RunContext(self._store, contents, running, reader, settings.limits, batch, is_stopping, clock)
-
-        self._scheduler = BatchScheduler(make_context)
-        self._service = BatchService(settings, self._store, contents, clock=clock, on_change=self._scheduler.wake)
-        self._scheduler.start()
+        self._runner = BatchRunner(Stages(self._store, contents, reader, settings.limits, batch, clock), running)
+        self._service = BatchService(settings, self._store, contents, clock=clock, on_change=self._runner.wake)
+        self._runner.start()
         watch_event_loop()
 
     async def call(self, name: str, *args: Any) -> Reply:
@@ -78,15 +74,15 @@ class Batches:
         return await asyncio.to_thread(reply_of, partial(getattr(self._service, name), *args))
 
     async def check_health(self) -> None:
-        """Raise where the scheduler of batches has ended; Serve then replaces the replica.
+        """Raise where the runner of batches has ended; Serve then replaces the replica.
 
         Serve calls what is no coroutine in a thread.
         """
-        if not self._scheduler.is_alive():
-            raise RuntimeError("the scheduler of batches has ended")
+        if not self._runner.is_alive():
+            raise RuntimeError("the runner of batches has ended")
 
     async def __del__(self) -> None:
         """Called by Serve when it ends the replica."""
-        await asyncio.to_thread(self._scheduler.stop, _STOP_S)
+        await self._runner.stop(_STOP_S)
         self._service.close()
         self._store.close()

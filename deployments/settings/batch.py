@@ -25,9 +25,6 @@ class BatchSettings(BaseModel):
     lines_in_flight: int = Field(default=128, ge=1)
     """The share of batches in each engine: so many sequences of theirs run at once, a line with beams or several
     choices counting for each. An eighth of the engine's ``max_num_seqs`` is never theirs."""
-    jobs_at_once: int = Field(default=2, ge=1)
-    """Batches that run at once; later ones wait, and keys take turns. Each costs a process of 250 MB per 512 lines
-    under way. Two, so that a key that runs large batches and one that runs small ones each have a slot."""
     max_attempts: int = Field(default=3, ge=1)
     """So often may a line be under way when an engine dies, the last time alone; then it fails and the others go on. If
     1, the first death fails all lines under way, those of other batches too."""

@@ -353,7 +353,7 @@ class Settings(BaseSettings):
     def max_batch_lines(self) -> int:
         """Lines of batches that may be with all replicas together."""
         batch = self.batch
-        return batch.jobs_at_once * batch.lines_sent * self.autoscaling.max_replicas if batch.enabled else 0
+        return batch.lines_sent * self.autoscaling.max_replicas if batch.enabled else 0
 
     def as_text(self) -> str:
         """Return the settings that were given, one a line with its source, secrets hidden."""

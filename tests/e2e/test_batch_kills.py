@@ -1,7 +1,7 @@
 """A batch of 300 lines while replica, batch worker and the whole service are killed, and started again.
 
 Who asks beside it is told where there is no engine, and after a restart of the service no list is compiled again. Under
-``make stress`` each of them is killed at each of the three moments, and the feeder too.
+``make stress`` each of them is killed at each of the three moments.
 """
 
 import os
@@ -24,9 +24,9 @@ from tests.e2e.test_batches import read, start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
-Victim = Literal["replica", "worker", "feeder", "service"]
+Victim = Literal["replica", "worker", "service"]
 
-VICTIMS: tuple[Victim, ...] = ("replica", "worker", "service", "feeder")
+VICTIMS: tuple[Victim, ...] = ("replica", "worker", "service")
 PLANS = [
     ("replica", "worker", "service"),
     *((victim,) * 3 for victim in VICTIMS),
@@ -40,7 +40,6 @@ TIMEOUT_S = 1500
 NAMES: dict[str, str] = {
     "replica": "ray::ServeReplica:wordbound:Replica",
     "worker": "ray::ServeReplica:wordbound:Batches",
-    "feeder": "ray::MapWorker(MapBatches(Feeder))",
 }
 
 

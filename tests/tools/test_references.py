@@ -31,11 +31,11 @@ def test_a_setting_is_shown_with_bounds_default_and_variables(settings: str) -> 
 
 
 def test_a_variable_on_the_page_gives_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"limits.max_stop": "2", "batch.jobs_at_once": "7", "wordlist_dir": "/lists"}
+    given = {"limits.max_stop": "2", "batch.max_attempts": "7", "wordlist_dir": "/lists"}
     for key, value in given.items():
         monkeypatch.setenv(variables_of(key)[-1], value)
     settings = Settings.load({"secret_token": "of-no-service"})
-    assert (settings.limits.max_stop, settings.batch.jobs_at_once, str(settings.wordlist_dir)) == (2, 7, "/lists")
+    assert (settings.limits.max_stop, settings.batch.max_attempts, str(settings.wordlist_dir)) == (2, 7, "/lists")
 
 
 def test_every_route_is_in_the_reference_and_every_link_has_its_object() -> None:

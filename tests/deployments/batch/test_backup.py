@@ -1,12 +1,12 @@
 """The commands of docs/runbook.md back up a state in use, from which another service goes on."""
 
+import asyncio
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from deployments.batch.worker.run import run_batch
 from tests.deployments.batch.world import World, assert_every_line_once, line_of
 from tests.pages import blocks_run_by
 from tools.docs.examples import typed_text
@@ -34,14 +34,14 @@ def test_a_batch_goes_on_from_a_backup(tmp_path: Path, num_answered: int) -> Non
             raise StopError
 
     world.engines.after_answer = stop
-    with pytest.raises(StopError):
-        run_batch(world.context(), batch.id)
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(world.run(batch))
     # The service has its database open meanwhile.
     variables = {"STATE": str(state), "BACKUP": str(backup), "PATH": "/usr/bin:/bin"}
     subprocess.run(["bash", "-e", "-c", typed_text(BACKUP)], env=variables, check=True)
     world.store.close()
     shutil.rmtree(state)
     restored = World(backup)
-    run_batch(restored.context(), batch.id)
+    asyncio.run(restored.run(batch))
     assert_every_line_once(restored, batch, NUM_LINES)
     restored.store.close()

@@ -1,20 +1,22 @@
 """Batches on a real database and real files, with engines that answer, die or stall as a test wants."""
 
+import asyncio
 import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deployments.batch.runner import BatchRunner
+from deployments.batch.stages import Stages
 from deployments.batch.state.contents import Contents
-from deployments.batch.state.records import BatchRecord, Clock, FileRecord, Kind
+from deployments.batch.state.records import TERMINAL, BatchRecord, Clock, FileRecord, Kind
 from deployments.batch.state.store import BatchStore
-from deployments.batch.worker.feeder import Answers, FeederDiedError
-from deployments.batch.worker.run_context import RunContext
-from deployments.contract import NOT_STARTED, LineAnswer, LineRequest
+from deployments.contract import LineAnswer, LineRequest
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings.batch import BatchSettings
 from deployments.settings.limits import Limits
@@ -36,80 +38,53 @@ def text_of(request: LineRequest) -> str:
 
 @dataclass
 class StandInEngines:
-    """Engines of which a line's text says what it does to them; ``asked`` counts how often each text came, and
-    ``num_deaths`` how often an engine died.
+    """An engine of which a line's text says what it does to it. It dies with all lines in progress.
 
     Attributes:
-        after_answer: Called after each answer that is given back; may raise. ``after_death`` is after each death.
-        window: Lines under way at once, which die together.
+        asked: How often each text came; ``owners`` in whose name, ``most`` how many were in progress at once.
+        num_deaths: How often it died.
+        after_answer: Called before each answer is given back; may raise.
     """
 
+    num_lines: int = 4
     asked: Counter[str] = field(default_factory=Counter)
-    alone: Counter[str] = field(default_factory=Counter)
+    owners: list[str] = field(default_factory=list)
     after_answer: Callable[[], None] = lambda: None
-    after_death: Callable[[], None] = lambda: None
-    window: int = 4
     ready: bool = True
     num_deaths: int = 0
-    owners: set[str] = field(default_factory=set)
+    num_running: int = 0
+    most: int = 0
     order: random.Random = field(default_factory=lambda: random.Random(7))
 
-    def answer_many(
-        self,
-        lines: Sequence[tuple[int, LineRequest]],
-        should_stop: Callable[[], bool],
-        at_once: int | None = None,
-    ) -> Iterator[Answers]:
-        rest, window = list(lines), min(self.window, at_once or self.window)
-        while rest:
-            if should_stop():
-                return
-            under_way, rest = rest[:window], rest[window:]
-            self.order.shuffle(under_way)
-            for _, request in under_way:
-                self.asked[text_of(request)] += 1
-                if text_of(request) == "feeder dies":
-                    raise FeederDiedError("killed")
-            if any(text_of(request) == "stall" for _, request in under_way):
-                stall(should_stop)
-                return
-            if any(text_of(request) == "poison" for _, request in under_way):
-                yield [(number, None) for number, _ in under_way]
+    async def answer(self, line: LineRequest) -> LineAnswer | None:
+        text, num_deaths = text_of(line), self.num_deaths
+        self.asked[text] += 1
+        self.owners.append(line["owner"])
+        self.num_running += 1
+        self.most = max(self.most, self.num_running)
+        try:
+            if text == "stall":
+                await asyncio.sleep(3600)
+            await asyncio.sleep(self.order.random() * 0.004)
+            if text == "poison" and self.num_deaths == num_deaths:
                 self.num_deaths += 1
-                self.after_death()
-                return
-            for number, request in under_way:
-                yield [(number, self._answer(request))]
-                self.after_answer()
+            if self.num_deaths != num_deaths:
+                return None
+            self.after_answer()
+            return _answer(text)
+        finally:
+            self.num_running -= 1
 
-    def answer_one(self, line: LineRequest, should_stop: Callable[[], bool]) -> LineAnswer | None:
-        self.asked[text_of(line)] += 1
-        self.alone[text_of(line)] += 1
-        if text_of(line) == "stall":
-            stall(should_stop)
-            return {"status": NOT_STARTED, "body": "null"}
-        if text_of(line) == "poison":
-            self.num_deaths += 1
-            return None
-        return self._answer(line)
-
-    def are_ready(self) -> bool:
+    async def are_ready(self) -> bool:
         return self.ready
 
-    def _answer(self, line: LineRequest) -> LineAnswer:
-        self.owners.add(line["owner"])
-        text = text_of(line)
-        if text.startswith("status "):
-            status = int(text.split()[1])
-            error = {"message": "It failed.", "type": "server_error", "param": None, "code": "engine_error"}
-            return {"status": status, "body": json.dumps({"error": error})}
-        return {"status": 200, "body": json.dumps({"object": "chat.completion", "text": text})}
 
-
-def stall(should_stop: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not should_stop() and time.monotonic() < deadline:
-        time.sleep(0.01)
+def _answer(text: str) -> LineAnswer:
+    if text.startswith("status "):
+        status = int(text.split()[1])
+        error = {"message": "It failed.", "type": "server_error", "param": None, "code": "engine_error"}
+        return {"status": status, "body": json.dumps({"error": error})}
+    return {"status": 200, "body": json.dumps({"object": "chat.completion", "text": text})}
 
 
 class World:
@@ -124,7 +99,6 @@ class World:
         self.now = 1_000_000.0
         self.jumped_s = 0.0
         self.clock = self.new_clock()
-        self.stopping = False
         self.slept: list[float] = []
         self._num_batches = 0
 
@@ -132,24 +106,41 @@ class World:
         """That of a process that starts now, on a machine whose clock has jumped by ``jumped_s``."""
         return Clock(wall=lambda: self.now + self.jumped_s, monotonic=lambda: self.now)
 
-    def context(self, is_stopping: Callable[[], bool] | None = None) -> RunContext:
+    @asynccontextmanager
+    async def runner(self, **options: Any) -> AsyncIterator[BatchRunner]:
+        """A runner that is not started, and stopped at the end."""
         limits = Limits()
-        return RunContext(
-            store=self.store,
-            contents=self.contents,
-            engines=self.engines,
-            reader=ChatRequestReader(MODEL, limits),
-            limits=limits,
-            settings=self.settings,
-            is_stopping=is_stopping or (lambda: self.stopping),
-            clock=self.clock,
-            sleep=self.sleep,
-        )
+        stages = Stages(
+            self.store, self.contents, ChatRequestReader(MODEL, limits), limits, self.settings, self.clock
+        )  # fmt: skip
+        runner = BatchRunner(stages, self.engines, sleep=self.sleep, **options)
+        try:
+            yield runner
+        finally:
+            await runner.stop()
 
-    def sleep(self, seconds: float) -> None:
+    async def run(self, batch: BatchRecord) -> BatchRecord:
+        """Runs a batch to its end in a process of its own."""
+        async with self.runner() as runner:
+            await runner.run(batch.id)
+        return self.now_of(batch)
+
+    @asynccontextmanager
+    async def running(self, **options: Any) -> AsyncIterator[BatchRunner]:
+        """A runner at work, which looks for batches often."""
+        async with self.runner(**{"look_s": 0.01, **options}) as runner:
+            runner.start()
+            yield runner
+
+    async def run_open(self, **options: Any) -> None:
+        """Runs all open batches until there are none."""
+        async with self.running(**options):
+            await until(lambda: not self.store.open_batches())
+
+    async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        # Others than this thread may be waited for.
-        time.sleep(min(seconds, 0.01))
+        # Others than this task may be waited for.
+        await asyncio.sleep(min(seconds, 0.01))
 
     def batch_of(self, lines: Iterable[bytes], *, kind: Kind = "batch", **fields: Any) -> BatchRecord:
         self._num_batches += 1
@@ -177,6 +168,9 @@ class World:
         assert found is not None
         return found
 
+    def has_ended(self, batch: BatchRecord) -> bool:
+        return self.now_of(batch).status in TERMINAL
+
     def lines_of(self, file_id: str | None) -> list[dict[str, Any]]:
         if file_id is None:
             return []
@@ -200,3 +194,11 @@ def assert_every_line_once(world: World, batch: BatchRecord, total: int) -> tupl
     by_name = [{line["custom_id"]: line for line in lines if line["custom_id"]} for lines in (output, errors)]
     assert not by_name[0].keys() & by_name[1].keys()
     return by_name[0], by_name[1]
+
+
+async def until(is_so: Callable[[], bool], timeout_s: float = 20) -> None:
+    """Waits until something is so."""
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline, "it was not so in time"
+        await asyncio.sleep(0.01)

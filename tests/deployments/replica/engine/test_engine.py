@@ -102,12 +102,12 @@ def test_queues_are_bounded() -> None:
 
 
 def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
-    batch = {"lines_in_flight": 10, "jobs_at_once": 2}
+    batch = {"lines_in_flight": 10}
     config = configuration.engine_config(
         settings(max_sequences=5, max_queued_requests=6, batch=batch, autoscaling={"max_replicas": 3})
     )
-    assert config.deployment_config["max_ongoing_requests"] == 2 * (5 + 6) + 114
-    assert config.deployment_config["max_queued_requests"] == 5 + 6 + 114
+    assert config.deployment_config["max_ongoing_requests"] == 2 * (5 + 6) + 57
+    assert config.deployment_config["max_queued_requests"] == 5 + 6 + 57
 
 
 @pytest.mark.parametrize(("given", "priority"), [({}, 1), ({"scheduling_policy": "fcfs"}, 0)])

@@ -10,8 +10,8 @@ from hashlib import sha256
 from typing import Any, Final, Literal, TypeAlias
 
 from deployments.batch.api.objects import BATCH_CANCELLED, BATCH_EXPIRED, BATCH_FAILED
+from deployments.batch.lines import Line, LineFault
 from deployments.batch.state.records import BatchRecord, LineResult
-from deployments.batch.worker.lines import Line, LineFault
 
 Unanswered: TypeAlias = Literal["expired", "cancelled", "failed"]
 

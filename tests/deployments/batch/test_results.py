@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
+from deployments.batch import results
+from deployments.batch.lines import Line, LineFault
 from deployments.batch.state.records import LineResult
-from deployments.batch.worker import results
-from deployments.batch.worker.lines import Line, LineFault
 from deployments.errors import NotFoundError
 from tests.deployments.batch.remembered import a_batch
 

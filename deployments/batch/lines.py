@@ -6,7 +6,7 @@ of a request and passed on unchanged; the replica checks it again.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, BinaryIO, Final
 
@@ -30,6 +30,7 @@ class Line:
     number: int
     custom_id: str
     body: dict[str, Any]
+    num_bytes: int = field(default=0, compare=False)
 
     def to_request(self) -> str:
         """Return the body of the request as compact JSON."""
@@ -96,7 +97,7 @@ class _Checker:
             name = _custom_id(members)
             self._take(name, number)
             custom_id = name
-            return Line(number, name, self._body(members))
+            return Line(number, name, self._body(members), len(text or b""))
         except _Fault as fault:
             return LineFault(number, custom_id, fault.code, f"Line {number}: {fault}", fault.param)
 

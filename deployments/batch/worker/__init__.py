@@ -1,1 +1,0 @@
-"""Run batches: from the lines of a file to its answers."""
