@@ -1,16 +1,19 @@
-"""Read the lines of a batch's input file: each becomes a request, or the fault that keeps it from being one.
+"""Read and write the lines of OpenAI's batch files.
 
-One line is in memory at a time; every line of the file gives exactly one item, in order. A body is checked like that
-of a request and passed on unchanged; the replica checks it again.
+Each line of an input file becomes a request, or the fault that keeps it from being one. A body is checked like that of
+a request and passed on unchanged; the replica checks it again. The record of a result is a line of the output or error
+file, for both kinds of batch; the simple route's list is made of these.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, BinaryIO, Final
+from hashlib import blake2b, sha256
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
-from deployments.errors import ApiError, printable
+from deployments.batch.api.objects import BATCH_CANCELLED, BATCH_EXPIRED, BATCH_FAILED
+from deployments.batch.state.records import BatchRecord, LineResult
+from deployments.errors import ApiError, BadRequestError, printable
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.protocol.strict_json import JsonError, loads, raw_lines
 from deployments.settings.limits import Limits
@@ -21,6 +24,23 @@ _MEMBERS: Final = ("custom_id", "method", "url", "body")
 
 _MAX_DEPTH: Final = 200
 """The limit of ``strict_json``."""
+
+
+Unanswered: TypeAlias = Literal["expired", "cancelled", "failed"]
+
+ENGINE_FAILED: Final = "engine_failed"
+_NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, BATCH_FAILED, ENGINE_FAILED)
+
+_UNANSWERED: Final[Mapping[Unanswered, tuple[str, str]]] = {
+    "expired": (BATCH_EXPIRED, "This request could not be executed before the completion window expired."),
+    "cancelled": (BATCH_CANCELLED, "This request was not executed, for the batch was cancelled."),
+    "failed": (BATCH_FAILED, "This request was not executed, for others of the batch ended the engine."),
+}
+
+_UNUSUAL_BREAKS: Final = {character: f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
+"""In JSON these stand inside strings only; other line breaks are control characters, which it escapes."""
+
+_PIECE_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -73,11 +93,29 @@ def read_lines(
         yield checker.check(line.number, line.text)
 
 
-class _Fault(Exception):  # noqa: N818 - becomes a LineFault with the number of its line
-    def __init__(self, code: str, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.param = param
+def parse_line(text: bytes | None, limits: Limits) -> dict[str, Any]:
+    """Parse a JSON line as an object. ``text`` is None for one that was too long to keep.
+
+    Raises:
+        BadRequestError: It is none; the message names the cause, and the code says which.
+    """
+    if text is None:
+        most = limits.max_body_bytes
+        raise BadRequestError(f"it has more than {most} bytes. Make it shorter.", code="line_too_long")
+    if not text.strip():
+        raise BadRequestError("it is blank. Leave it out.", code="blank_line")
+    try:
+        value = loads(text, min(limits.max_json_depth + 1, _MAX_DEPTH))
+    except JsonError as error:
+        if not _is_utf8(text):
+            message = "it is not valid UTF-8. Save the file as UTF-8."
+            raise BadRequestError(message, code="invalid_json_line") from None
+        # jiter counts lines within this text, which is one line.
+        reason = str(error).replace("at line 1 column", "at column")
+        raise BadRequestError(f"it is not valid JSON: {reason}.", code="invalid_json_line") from None
+    if not isinstance(value, dict):
+        raise BadRequestError("it must be a JSON object, such as a request.", code="invalid_line")
+    return value
 
 
 class _Checker:
@@ -93,42 +131,25 @@ class _Checker:
         """Check a line; return it, or its fault. ``text`` is None for one that was too long to keep."""
         custom_id: str | None = None
         try:
-            members = self._parse(text)
+            members = parse_line(text, self._limits)
             name = _custom_id(members)
             self._take(name, number)
             custom_id = name
             return Line(number, name, self._body(members), len(text or b""))
-        except _Fault as fault:
-            return LineFault(number, custom_id, fault.code, f"Line {number}: {fault}", fault.param)
-
-    def _parse(self, text: bytes | None) -> dict[str, Any]:
-        """Parse a line as a JSON object; raise ``_Fault`` where it is none."""
-        if text is None:
-            raise _Fault("line_too_long", f"it has more than {self._limits.max_body_bytes} bytes. Make it shorter.")
-        if not text.strip():
-            raise _Fault("blank_line", "it is blank. Leave it out.")
-        try:
-            value = loads(text, min(self._limits.max_json_depth + 1, _MAX_DEPTH))
-        except JsonError as error:
-            if not _is_utf8(text):
-                raise _Fault("invalid_json_line", "it is not valid UTF-8. Save the file as UTF-8.") from None
-            # jiter counts lines within this text, which is one line.
-            reason = str(error).replace("at line 1 column", "at column")
-            raise _Fault("invalid_json_line", f"it is not valid JSON: {reason}.") from None
-        if not isinstance(value, dict):
-            raise _Fault("invalid_line", f"it must be a JSON object with the members {', '.join(_MEMBERS)}.")
-        return value
+        except ApiError as fault:
+            message = f"Line {number}: {fault.message}"
+            return LineFault(number, custom_id, fault.code or "invalid_request", message, fault.param)
 
     def _take(self, custom_id: str, number: int) -> None:
-        """Take a line's ``custom_id``; raise ``_Fault`` where an earlier line has it."""
+        """Take a line's ``custom_id``; raise ``BadRequestError`` where an earlier line has it."""
         # A digest: a name may have 2 KB, and there may be 100,000 of them.
         key = blake2b(custom_id.encode(), digest_size=16).digest()
         first = self._line_of.setdefault(key, number)
         if first != number:
-            raise _Fault(
-                "duplicate_custom_id",
+            raise BadRequestError(
                 f"its 'custom_id' is that of line {first}, whose result has it. Give each line one of its own.",
                 "custom_id",
+                "duplicate_custom_id",
             )
 
     def _body(self, members: dict[str, Any]) -> dict[str, Any]:
@@ -136,33 +157,30 @@ class _Checker:
         for name in members:
             if name not in _MEMBERS:
                 shown = printable(name)
-                raise _Fault("invalid_line", f"unknown member '{shown}'. It has {', '.join(_MEMBERS)}.", shown)
+                raise BadRequestError(f"unknown member '{shown}'. It has {', '.join(_MEMBERS)}.", shown, "invalid_line")
         if members.get("method") != "POST":
-            raise _Fault("invalid_method", "'method' must be 'POST'.", "method")
+            raise BadRequestError("'method' must be 'POST'.", "method", "invalid_method")
         if members.get("url") != self._endpoint:
-            raise _Fault("invalid_url", f"'url' must be '{self._endpoint}', the batch's endpoint.", "url")
+            raise BadRequestError(f"'url' must be '{self._endpoint}', the batch's endpoint.", "url", "invalid_url")
         body = members.get("body")
         if not isinstance(body, dict):
-            raise _Fault("invalid_body", "'body' must be an object, the request.", "body")
+            raise BadRequestError("'body' must be an object, the request.", "body", "invalid_body")
         if body.get("stream"):
-            raise _Fault("invalid_request", "'stream' cannot be true in a batch. Leave it out.", "stream")
-        try:
-            self._reader.read(body)
-        except ApiError as error:
-            raise _Fault(error.code or "invalid_request", error.message, error.param) from None
+            raise BadRequestError("'stream' cannot be true in a batch. Leave it out.", "stream", "invalid_request")
+        self._reader.read(body)
         return body
 
 
 def _custom_id(members: dict[str, Any]) -> str:
-    """Return the ``custom_id`` of a line; raise ``_Fault`` where it has none, or a bad one."""
+    """Return the ``custom_id`` of a line; raise ``BadRequestError`` where it has none, or a bad one."""
     value = members.get("custom_id")
     if value is None:
-        raise _Fault("missing_custom_id", "it has no 'custom_id'. Give each line one of its own.", "custom_id")
+        raise BadRequestError("it has no 'custom_id'. Give each line one of its own.", "custom_id", "missing_custom_id")
     if not isinstance(value, str) or not 1 <= len(value) <= MAX_CUSTOM_ID_CHARS:
-        raise _Fault(
-            "invalid_custom_id",
+        raise BadRequestError(
             f"'custom_id' must be a string of at least 1 and at most {MAX_CUSTOM_ID_CHARS} characters.",
             "custom_id",
+            "invalid_custom_id",
         )
     return value
 
@@ -173,3 +191,121 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def line_id(batch_id: str, line: int) -> str:
+    """Return the id of a line's result, the same each time it is made."""
+    return f"batch_req_{sha256(f'{batch_id}/{line}'.encode()).hexdigest()[:32]}"
+
+
+def answer_result(batch: BatchRecord, line: Line, status: int, body: str) -> LineResult:
+    """Return the result of a line with an answer: 200 and a chat completion, or another status and OpenAI's error."""
+    value = json.loads(body)
+    if status == 200:
+        return _result(batch, line.number, line.custom_id, (status, value), None)
+    given = value.get("error") if isinstance(value, dict) else None
+    error = given if isinstance(given, dict) else {"message": "The engine failed.", "code": "engine_error"}
+    shown = _error(error.get("code"), f"Line {line.number}: {error['message']}", line.number, error.get("param"))
+    return _result(batch, line.number, line.custom_id, (status, {"error": error}), shown)
+
+
+def fault_result(batch: BatchRecord, fault: LineFault) -> LineResult:
+    """Return the result of a line with a fault, which was never sent to an engine."""
+    error = _error(fault.code, fault.message, fault.number, fault.param)
+    return _result(batch, fault.number, fault.custom_id, None, error)
+
+
+def failure_result(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
+    """Return the result of a line whose attempts are used up: the engine failed on it, or died, each time."""
+    times = "once" if num_attempts == 1 else f"{num_attempts} times, the last with no other of the batch beside it"
+    message = (
+        f"Line {line.number}: the engine failed on this request {times}. Change the request, or ask the operator, who "
+        f"finds {line_id(batch.id, line.number)} in the log."
+    )
+    return _result(batch, line.number, line.custom_id, None, _error(ENGINE_FAILED, message, line.number))
+
+
+def unanswered_result(batch: BatchRecord, number: int, custom_id: str | None, why: Unanswered) -> LineResult:
+    """Return the result of a line that its batch left unanswered when it ended."""
+    code, message = _UNANSWERED[why]
+    return _result(batch, number, custom_id, None, _error(code, f"Line {number}: {message}", number))
+
+
+def file_lines(results: Iterable[LineResult], *, errors: bool) -> Iterator[bytes]:
+    """Yield the lines of the output file, or of the error file, in pieces."""
+    return _pieces(result.record.encode() + b"\n" for result in results if result.is_error == errors)
+
+
+def job_list(results: Iterable[LineResult]) -> Iterator[bytes]:
+    """Yield the results of the simple route: a JSON list with one element for each line, in pieces."""
+
+    def elements() -> Iterator[bytes]:
+        separator = b"["
+        for result in results:
+            yield separator + to_json(job_result(json.loads(result.record))).encode()
+            separator = b",\n"
+        yield b"[]" if separator == b"[" else b"]"
+
+    return _pieces(elements())
+
+
+def job_result(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an element of a job's results, from a line of an output or error file: a chat completion or an error."""
+    response, error = record["response"], record["error"]
+    if response is not None:
+        body: dict[str, Any] = response["body"]
+        return body
+    kind = "server_error" if error["code"] in _NOT_THE_CALLERS else "invalid_request_error"
+    # The line is known from its position in the list.
+    message = error["message"].removeprefix(f"Line {error['line']}: ")
+    message = message[:1].upper() + message[1:]
+    return {"error": {"message": message, "type": kind, "param": error["param"], "code": error["code"]}}
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    """Return compact JSON, without anything that clients may take for a line break (``str.splitlines`` has ten)."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for character, escaped in _UNUSUAL_BREAKS.items():
+        text = text.replace(character, escaped)
+    return text
+
+
+def _result(
+    batch: BatchRecord,
+    number: int,
+    custom_id: str | None,
+    response: tuple[int, dict[str, Any]] | None,
+    error: dict[str, Any] | None,
+) -> LineResult:
+    """Build the result of a line, with its record in OpenAI's format; ``response`` is a status and a body."""
+    name = line_id(batch.id, number)
+    record = output_line(name, custom_id, name, response, error)
+    return LineResult(line=number, is_error=error is not None, record=to_json(record))
+
+
+def output_line(
+    name: str,
+    custom_id: str | None,
+    request_id: str,
+    response: tuple[int, dict[str, Any]] | None,
+    error: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return a line of OpenAI's output or error file; ``response`` is a status and a body, None for no answer."""
+    shown = response and {"status_code": response[0], "request_id": request_id, "body": response[1]}
+    return {"id": name, "custom_id": custom_id, "response": shown, "error": error}
+
+
+def _error(code: str | None, message: str, line: int, param: str | None = None) -> dict[str, Any]:
+    return {"code": code, "message": message, "line": line, "param": param}
+
+
+def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Join bytes into pieces of at least ``_PIECE_BYTES``, the last one shorter."""
+    piece = bytearray()
+    for part in parts:
+        piece += part
+        if len(piece) >= _PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)

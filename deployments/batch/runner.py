@@ -16,9 +16,8 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar
 
-from deployments.batch import results
 from deployments.batch.engines import Engines
-from deployments.batch.lines import Line
+from deployments.batch.lines import Line, answer_result, failure_result, line_id
 from deployments.batch.stages import MAX_DEADLY_LINES, Stages
 from deployments.batch.state.records import TERMINAL, BatchRecord, LineResult
 from deployments.contract import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
@@ -325,7 +324,7 @@ class _Round:
     async def _answer_again(self, line: Line, num_attempts: int) -> None:
         """Have a line answered that has had so many attempts."""
         if num_attempts >= self._max_attempts:
-            await self._record(results.failure_result(self._batch, line, num_attempts))
+            await self._record(failure_result(self._batch, line, num_attempts))
         else:
             await self._keep(line, await self._ask(line), num_attempts + 1)
 
@@ -334,7 +333,7 @@ class _Round:
         request: LineRequest = {
             "body": line.to_request(),
             "owner": self._batch.owner,
-            "request_id": results.line_id(self._batch.id, line.number),
+            "request_id": line_id(self._batch.id, line.number),
         }
         answer = await self._runner._engines.answer(request)
         if answer is None or answer["status"] == ENGINE_DIED:
@@ -347,13 +346,13 @@ class _Round:
         if answer is not None and answer["status"] == NOT_STARTED:
             return
         if answer is not None and answer["status"] < 500:
-            await self._record(results.answer_result(self._batch, line, answer["status"], answer["body"]))
+            await self._record(answer_result(self._batch, line, answer["status"], answer["body"]))
             return
         self._did_something = True
         logger.warning("%s of %s: an engine failed on line %d", self._batch.id, self._batch.owner, line.number)
         await self._runner._in_thread(self._store.add_attempts, self._batch.id, [line.number])
         if num_attempts >= self._max_attempts:
-            await self._record(results.failure_result(self._batch, line, num_attempts))
+            await self._record(failure_result(self._batch, line, num_attempts))
 
     async def _record(self, result: LineResult) -> None:
         """Record a result, together with those that others bring while the database is written to."""

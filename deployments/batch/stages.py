@@ -9,8 +9,17 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
 
-from deployments.batch import results
-from deployments.batch.lines import Line, LineFault, read_lines
+from deployments.batch.lines import (
+    ENGINE_FAILED,
+    Line,
+    LineFault,
+    Unanswered,
+    fault_result,
+    file_lines,
+    job_list,
+    read_lines,
+    unanswered_result,
+)
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import TERMINAL, BatchRecord, Clock, FileRecord, LineResult, Status
 from deployments.batch.state.store import BatchStore
@@ -31,7 +40,7 @@ _ORPHAN_S: Final = 86400.0
 
 _DEADLY: Final = (
     f"{MAX_DEADLY_LINES} of its lines ended the engine, each alone, so the rest was not tried. Leave out those that "
-    f"the error file calls {results.ENGINE_FAILED}, or ask the operator what the engine died of."
+    f"the error file calls {ENGINE_FAILED}, or ask the operator what the engine died of."
 )
 
 
@@ -76,7 +85,7 @@ class Stages:
                 self._fail(batch, "too_many_lines", f"The file has more than {most} lines: divide it.")
                 return
             if isinstance(item, LineFault):
-                faults.append(results.fault_result(batch, item))
+                faults.append(fault_result(batch, item))
             if len(faults) >= _CHUNK:
                 self.store.record(batch.id, faults)
                 faults.clear()
@@ -90,7 +99,7 @@ class Stages:
         )
 
     def complete(self, batch: BatchRecord) -> None:
-        """Write the files of a batch all of whose lines have results."""
+        """Write the files of a batch all of whose lines have"""
         finalizing = self.store.update_batch(
             batch.id,
             only_from=["in_progress", "finalizing"],
@@ -113,16 +122,16 @@ class Stages:
         if batch is not None and batch.status not in TERMINAL:
             self._fail(batch, "input_file_missing", "The input file is not there any more: upload it again.")
 
-    def end_with_unanswered(self, batch: BatchRecord, why: results.Unanswered) -> None:
+    def end_with_unanswered(self, batch: BatchRecord, why: Unanswered) -> None:
         """End a batch that was cancelled, has expired or kills engines; lines without an answer get an error."""
         recorded = self.store.recorded_lines(batch.id)
         total, chunk = 0, []
         for item in self.lines(batch):
             total += 1
             if isinstance(item, LineFault):
-                chunk.append(results.fault_result(batch, item))
+                chunk.append(fault_result(batch, item))
             elif item.number not in recorded:
-                chunk.append(results.unanswered_result(batch, item.number, item.custom_id, why))
+                chunk.append(unanswered_result(batch, item.number, item.custom_id, why))
             if len(chunk) >= _CHUNK:
                 self.store.record(batch.id, chunk)
                 chunk.clear()
@@ -156,13 +165,13 @@ class Stages:
         files: list[FileRecord] = []
         counted = self.store.batch(None, batch.id) or batch
         if batch.kind == "job":
-            file = self._write(batch, "results", "json", results.job_list(self._results(batch)))
+            file = self._write(batch, "results", "json", job_list(self._results(batch)))
             files.append(file)
             changes["output_file_id"] = file.id
         else:
             for name, errors, num_lines in (("output", False, counted.completed), ("error", True, counted.failed)):
                 if num_lines:
-                    lines = results.file_lines(self._results(batch), errors=errors)
+                    lines = file_lines(self._results(batch), errors=errors)
                     files.append(self._write(batch, name, "jsonl", lines))
                     changes[f"{name}_file_id"] = files[-1].id
         self._finish(batch, outcome, files, **changes)

@@ -11,7 +11,6 @@ import math
 import os
 from argparse import Namespace
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 from ray.serve.llm import LLMConfig
@@ -22,6 +21,7 @@ from vllm.entrypoints.launchers.cli_args import FrontendArgs
 
 from deployments.contract import LineAnswer, LineRequest, error_line
 from deployments.errors import EngineError
+from deployments.fair_semaphore import FairSemaphore
 from deployments.offline.row_requests import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
 from deployments.ray_private import VLLMEngine, normalize_engine_kwargs, set_engine, vLLMEngineStageUDF
@@ -104,51 +104,10 @@ def _server_args(config: LLMConfig) -> Namespace:
 logger = logging.getLogger("ray.serve")
 
 
-class SharedExclusiveLock:
-    """A shared/exclusive lock for rows that run together or alone; one that waits to run alone holds back others."""
-
-    def __init__(self) -> None:
-        self._num_together = 0
-        self._num_waiting_alone = 0
-        self._is_alone = False
-        self._changed = asyncio.Condition()
-
-    @asynccontextmanager
-    async def together(self) -> AsyncIterator[None]:
-        """Wait until no row runs or waits to run alone, then run beside others."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._is_alone and not self._num_waiting_alone)
-            self._num_together += 1
-        try:
-            yield
-        finally:
-            async with self._changed:
-                self._num_together -= 1
-                self._changed.notify_all()
-
-    @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        """Wait until no other row runs, then run without any beside."""
-        async with self._changed:
-            self._num_waiting_alone += 1
-            try:
-                await self._changed.wait_for(lambda: not self._is_alone and not self._num_together)
-                self._is_alone = True
-            finally:
-                self._num_waiting_alone -= 1
-                self._changed.notify_all()
-        try:
-            yield
-        finally:
-            async with self._changed:
-                self._is_alone = False
-                self._changed.notify_all()
-
-
 class AnswerStage(vLLMEngineStageUDF):
     """Ray Data's stage of one engine, with the service's replica in front of it.
 
-    A row may be under way ``max_attempts`` times when an engine dies.
+    A row may be under way ``max_attempts`` times when an engine dies; ``num_rows`` run at once.
     """
 
     def __init__(
@@ -159,6 +118,7 @@ class AnswerStage(vLLMEngineStageUDF):
         settings: Settings,
         coordinator: Any,
         max_attempts: int,
+        num_rows: int,
         **kwargs: Any,
     ) -> None:
         del expected_input_keys
@@ -174,7 +134,7 @@ class AnswerStage(vLLMEngineStageUDF):
         self._settings = settings
         self._coordinator = coordinator
         self._max_attempts = max_attempts
-        self._turns = SharedExclusiveLock()
+        self._turns = FairSemaphore(num_rows)
         self._replica: asyncio.Task[OfflineReplica] | None = None
 
     @override
@@ -217,13 +177,13 @@ class AnswerStage(vLLMEngineStageUDF):
         if num_attempts >= self._max_attempts:
             answer = _failure(num_attempts)
         elif num_attempts:
-            async with self._turns.alone():
+            async with self._turns.take(self._turns.size, NO_OWNER):
                 await self._coordinator.begin.remote(request["id"])
                 answer = await self._ask(replica, request)
                 # At once: another row of its task may kill the engine next.
                 await self._coordinator.end.remote([request["id"]])
         else:
-            async with self._turns.together():
+            async with self._turns.take(1, NO_OWNER):
                 answer = await self._ask(replica, request)
         return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(answer, ensure_ascii=False)}
 

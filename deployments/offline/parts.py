@@ -20,6 +20,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deployments.batch.lines import output_line, to_json
 from deployments.offline.config import OfflineConfig
 from deployments.offline.pieces import Input
 from deployments.offline.source import FORMATS, Format, RefusedError
@@ -143,8 +144,7 @@ class Parts:
 
 def _json_lines(results: list[Result]) -> bytes:
     """Return results as the bytes of a file of JSON lines."""
-    lines = (json.dumps(_record(result), ensure_ascii=False, separators=(",", ":")) for result in results)
-    return "".join(f"{line}\n" for line in lines).encode()
+    return "".join(f"{to_json(_record(result))}\n" for result in results).encode()
 
 
 def _record(result: Result) -> dict[str, Any]:
@@ -152,11 +152,9 @@ def _record(result: Result) -> dict[str, Any]:
     name = hashlib.sha256(f"{result.file}\n{result.row}".encode()).hexdigest()[:32]
     error = None if result.is_answer else {name: result.body.get(name) for name in ("code", "message", "param")}
     body = dict(result.body) if result.is_answer else {"error": dict(result.body)}
+    request_id, response = f"{result.file}:{result.row}", (result.status, body)
     return {
-        "id": f"batch_req_{name}",
-        "custom_id": result.custom_id,
-        "response": {"status_code": result.status, "request_id": f"{result.file}:{result.row}", "body": body},
-        "error": error,
+        **output_line(f"batch_req_{name}", result.custom_id, request_id, response, error),
         "file": result.file,
         "row": result.row,
         **({"input": dict(result.input_columns)} if result.input_columns else {}),

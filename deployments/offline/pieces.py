@@ -14,11 +14,13 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deployments.batch.lines import parse_line
 from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig
 from deployments.offline.row_requests import REQUEST, custom_id_of, refused_request, to_request
 from deployments.offline.source import Format, RefusedError, Source, SourceFile, check_footer
-from deployments.protocol.strict_json import JsonError, loads, raw_lines
+from deployments.protocol.strict_json import raw_lines
+from deployments.settings.limits import Limits
 from deployments.storage import Location
 
 _PIECE_ROWS: Final = 512
@@ -193,11 +195,8 @@ def _unify(schema: pa.Schema, other: pa.Schema, file: SourceFile) -> pa.Schema:
 
 def _name_in(text: bytes | None, config: OfflineConfig) -> str | None:
     """Return the ``custom_id`` in a JSON line; None where there is none, or a bad one."""
-    try:
-        row = loads(text or b"null", config.settings.limits.max_json_depth)
-    except JsonError:
-        return None
-    return _name_of(row, config) if isinstance(row, dict) else None
+    row = _parse_row(text, config.settings.limits)
+    return None if isinstance(row, BadRequestError) else _name_of(row, config)
 
 
 def _name_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
@@ -273,20 +272,15 @@ def _json_rows(
     for line in raw_lines(stream, limits.max_body_bytes, start=piece.start, number=piece.first_row):
         if line.number >= piece.first_row + piece.num_rows:
             return
-        yield line.number, _parse_row(line.text, limits.max_body_bytes, limits.max_json_depth)
+        yield line.number, _parse_row(line.text, limits)
 
 
-def _parse_row(text: bytes | None, max_bytes: int, max_depth: int) -> Mapping[str, Any] | BadRequestError:
+def _parse_row(text: bytes | None, limits: Limits) -> Mapping[str, Any] | BadRequestError:
     """Parse a JSON line; return its error where it is no object."""
-    if text is None:
-        return BadRequestError(f"it is longer than {max_bytes} bytes.")
-    if not text.strip():
-        return BadRequestError("it is blank: take it out.")
     try:
-        row = loads(text, max_depth)
-    except JsonError as error:
-        return BadRequestError(f"it is not valid JSON: {error}.")
-    return row if isinstance(row, dict) else BadRequestError("it must be a JSON object.")
+        return parse_line(text, limits)
+    except BadRequestError as error:
+        return error
 
 
 def _parquet_rows(stream: Any, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -83,7 +83,12 @@ def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
         postprocess_map_kwargs=SMALL_TASK,
     )
     stage = processor.stages[_STAGE]
-    ours = {"settings": settings, "coordinator": start_coordinator(settings), "max_attempts": offline.max_attempts}
+    ours = {
+        "settings": settings,
+        "coordinator": start_coordinator(settings),
+        "max_attempts": offline.max_attempts,
+        "num_rows": offline.rows_per_task * offline.tasks_per_engine,
+    }
     processor.stages[_STAGE] = stage.model_copy(
         update={"fn": AnswerStage, "fn_constructor_kwargs": {**stage.fn_constructor_kwargs, **ours}}
     )

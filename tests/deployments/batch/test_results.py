@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from deployments.batch import results
+from deployments.batch import lines as results
 from deployments.batch.lines import Line, LineFault
 from deployments.batch.state.records import LineResult
 from deployments.errors import NotFoundError

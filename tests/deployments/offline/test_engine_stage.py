@@ -8,7 +8,8 @@ from typing import Any, NoReturn, Self
 
 import pytest
 
-from deployments.offline.engine_stage import AnswerStage, SharedExclusiveLock, engine_arguments, make_replica
+from deployments.fair_semaphore import FairSemaphore
+from deployments.offline.engine_stage import AnswerStage, engine_arguments, make_replica
 from deployments.offline.row_requests import ANSWER, REQUEST
 from deployments.offline.run import Attempts
 from deployments.settings.service import Settings
@@ -87,7 +88,7 @@ class Stage(AnswerStage):
     """One engine of the run, without what starts it."""
 
     def __init__(self, coordinator: Coordinator, max_attempts: int = 3) -> None:
-        self._coordinator, self._max_attempts, self._turns = coordinator, max_attempts, SharedExclusiveLock()
+        self._coordinator, self._max_attempts, self._turns = coordinator, max_attempts, FairSemaphore(8)
         self.replica: Any = Replica()
 
     async def _ready(self) -> Any:
@@ -150,49 +151,6 @@ async def test_a_row_that_was_answered_is_no_suspect() -> None:
     stage = Stage(coordinator)
     await answers(stage, batch(a="fine", b="fine"))
     assert stage.replica.most_running == 2
-
-
-async def test_one_alone_waits_for_those_inside_and_holds_back_others() -> None:
-    turns, log = SharedExclusiveLock(), list[str]()
-
-    async def pass_through(name: str, is_alone: bool, wait: asyncio.Event) -> None:
-        async with turns.alone() if is_alone else turns.together():
-            log.append(f"{name} in")
-            await wait.wait()
-            log.append(f"{name} out")
-
-    first, second, last = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    tasks = [asyncio.create_task(pass_through(f"t{number}", False, first)) for number in (1, 2)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0.01)
-    tasks.append(asyncio.create_task(pass_through("alone", True, second)))
-    await asyncio.sleep(0.01)
-    tasks.append(asyncio.create_task(pass_through("t3", False, last)))
-    await asyncio.sleep(0.01)
-    assert log == ["t1 in", "t2 in"]
-    first.set()
-    await asyncio.sleep(0.01)
-    assert log[2:] == ["t1 out", "t2 out", "alone in"]
-    second.set()
-    last.set()
-    await asyncio.gather(*tasks)
-    assert log[5:] == ["alone out", "t3 in", "t3 out"]
-
-
-async def test_one_who_gives_up_waiting_to_be_alone_holds_nobody_back() -> None:
-    turns = SharedExclusiveLock()
-
-    async def be_alone() -> None:
-        async with turns.alone():
-            raise AssertionError("nobody left")
-
-    async with turns.together():
-        waiting = asyncio.create_task(be_alone())
-        await asyncio.sleep(0.01)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        async with asyncio.timeout(1), turns.together():
-            pass
 
 
 CPU = {"placement_bundles": [{"CPU": 1}]}

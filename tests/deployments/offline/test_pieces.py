@@ -73,7 +73,7 @@ def test_a_bad_line_is_a_row_of_its_own(tmp_path: Path, make_config: MakeConfig)
     rows = read(look(write_lines(tmp_path / "in.jsonl", lines), config), config)
     messages = [fault(row) if "answer" in row[REQUEST] else "" for row in rows]
     for number, expected in enumerate(
-        ["not valid JSON", "blank", "must be a JSON object", "not valid JSON", "twice", "longer than 1024 bytes", "",
+        ["not valid JSON", "blank", "must be a JSON object", "not valid UTF-8", "twice", "more than 1024 bytes", "",
          "same as that of row in.jsonl:7", "neither 'body' nor 'messages'", ""], start=1,
     ):  # fmt: skip
         assert expected in messages[number - 1]
