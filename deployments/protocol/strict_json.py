@@ -38,12 +38,16 @@ _PLAIN_WORDS: Final = {
 """How jiter's messages begin, and ours. Others are passed on; they repeat nothing of the text."""
 
 
+MAX_DEPTH: Final = 200
+"""Levels that jiter reads."""
+
+
 class JsonError(ValueError):
     """The text is not strict JSON; ``str()`` says why and where."""
 
 
 def loads(text: bytes, max_depth: int) -> Any:
-    """Parse a JSON text in UTF-8, nested at most ``max_depth`` levels deep, which may be 200 (jiter's own limit).
+    """Parse a JSON text in UTF-8, nested at most ``max_depth`` levels deep, which may be ``MAX_DEPTH``.
 
     Takes some 40 ms for a megabyte of the worst text, 2 ms for a megabyte of prose, and no stack beyond a fixed
     depth.

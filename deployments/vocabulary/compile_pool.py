@@ -12,12 +12,12 @@ import logging
 import math
 import threading
 import time
-from collections import deque
-from concurrent.futures import Future
-from contextlib import suppress
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
+from deployments.fair_semaphore import FairSemaphore
+from deployments.handles import abandon
 from deployments.settings.keys import NO_OWNER
 from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from vocab.compiler.jobs import ChangeList, CheckStructure, Compiled, CompileList, Job, MeasureTexts, Reply
@@ -40,14 +40,6 @@ MAX_CPU_S: Final = 15.0
 
 _MAX_STARTS: Final = 2
 """For one job: a process that died while idle is replaced silently."""
-
-
-class _Item(NamedTuple):
-    """A job, None for the start of the process alone; when it is given up, in ``time.monotonic``; its reply."""
-
-    job: Job | CheckStructure | None
-    deadline: float
-    reply: Future[Reply]
 
 
 logger = logging.getLogger("ray.serve")
@@ -159,20 +151,18 @@ class _ListStart:
 
 
 class Lane:
-    """A thread with one process, started when there is a job; the owners of the jobs take turns."""
+    """One process, started when there is a job; the owners of the jobs take turns. Used from one event loop."""
 
     def __init__(self, start: Start, limits: CompileLimits, idle_s: float | None, max_waiting: int) -> None:
         self._start = start
         self._limits = limits
         self._idle_s = idle_s
         self._max_waiting = max_waiting
-        # By owner; the first has the next turn. Guarded by the condition, as is the end.
-        self._jobs: dict[str, deque[_Item]] = {}
-        self._changed = threading.Condition()
+        self._turns = FairSemaphore(1)
+        self._num_waiting = Counter[str]()
+        self._idle: asyncio.TimerHandle | None = None
         self._process: CompileProcess | None = None
         self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="compiler", daemon=True)
-        self._thread.start()
 
     @property
     def pid(self) -> int | None:
@@ -180,7 +170,7 @@ class Lane:
         return None if process is None else process.pid
 
     async def ask(self, job: Job | CheckStructure | None, owner: str) -> Reply:
-        """Queue a job and return the reply to it; without one, an empty reply once there is a process.
+        """Do a job when it has its turn, and return the reply; without one, an empty reply once there is a process.
 
         Without a job there is no deadline.
 
@@ -189,93 +179,76 @@ class Lane:
             CompileTimeoutError: It took longer than the deadline allows.
             CompileError: It could not be done, or its process died.
         """
+        if owner != NO_OWNER and self._num_waiting[owner] >= self._max_waiting:
+            raise CompileQueueError(
+                f"{self._max_waiting} compiles of this key wait for their turn, as many as may. Try again in a moment."
+            )
         deadline_s = math.inf if job is None else self._limits.deadline_s
-        item = _Item(job, time.monotonic() + deadline_s, Future())
-        self._put(owner, item)
+        begun = asyncio.Event()
+        reply = asyncio.create_task(self._in_turn(job, owner, time.monotonic() + deadline_s, begun))
         try:
             async with asyncio.timeout(None if job is None else deadline_s):
-                return await asyncio.wrap_future(item.reply)
+                return await asyncio.shield(reply)
         except TimeoutError:
             raise CompileTimeoutError(f"a job was not done within {deadline_s:g} s") from None
         finally:
-            self._discard(owner, item)
+            # A caller who leaves takes the job along, if it has not begun.
+            if not begun.is_set():
+                abandon(reply)
+            elif not reply.done():
+                reply.add_done_callback(lambda done: done.exception())
 
-    def _put(self, owner: str, item: _Item) -> None:
-        """Queue a job; refuse it where too many of its owner wait."""
-        with self._changed:
-            if self._is_closed:
-                raise CompileError("the service is ending")
-            waiting = self._jobs.setdefault(owner, deque())
-            if owner != NO_OWNER and len(waiting) >= self._max_waiting:
-                raise CompileQueueError(
-                    f"{len(waiting)} compiles of this key wait for their turn, as many as may. Try again in a moment."
-                )
-            waiting.append(item)
-            self._changed.notify()
+    async def _in_turn(
+        self, job: Job | CheckStructure | None, owner: str, deadline: float, begun: asyncio.Event
+    ) -> Reply:
+        """Do a job in a turn of its owner."""
+        self._num_waiting[owner] += 1
+        try:
+            async with self._turns.take(1, owner):
+                begun.set()
+                self._num_waiting[owner] -= 1
+                if self._idle is not None:
+                    self._idle.cancel()
+                try:
+                    return await asyncio.to_thread(self._do, job, deadline)
+                finally:
+                    if self._idle_s is not None:
+                        loop = asyncio.get_running_loop()
+                        self._idle = loop.call_later(self._idle_s, lambda: asyncio.ensure_future(self._end_idle()))
+        finally:
+            if not begun.is_set():
+                self._num_waiting[owner] -= 1
+            self._num_waiting += Counter()
 
-    def _discard(self, owner: str, item: _Item) -> None:
-        """Forget a job that has not begun."""
-        with self._changed, suppress(KeyError, ValueError):
-            self._jobs[owner].remove(item)
-            if not self._jobs[owner]:
-                del self._jobs[owner]
-
-    def _next(self) -> _Item | None:
-        """Wait for the next job, and give its owner the last turn; None at the end.
-
-        Raises ``TimeoutError`` after idling.
-        """
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._jobs or self._is_closed, self._idle_s):
-                raise TimeoutError
-            if not self._jobs:
-                return None
-            owner = next(iter(self._jobs))
-            waiting = self._jobs.pop(owner)
-            item = waiting.popleft()
-            if waiting:
-                self._jobs[owner] = waiting
-            return item
+    async def _end_idle(self) -> None:
+        """End the process that has had no job for a while."""
+        if not self._turns.num_taken:
+            async with self._turns.take(1, NO_OWNER):
+                await asyncio.to_thread(self._end, "had nothing to do")
 
     async def close(self) -> None:
-        """Kill the process and wait for the end of the thread; a job under way fails."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify()
+        """Kill the process and wait for its end; the jobs fail."""
+        self._is_closed = True
+        if self._idle is not None:
+            self._idle.cancel()
         if (process := self._process) is not None:
             process.stop()
-        await asyncio.to_thread(self._thread.join)
+        async with self._turns.take(1, NO_OWNER):
+            if self._process is not None:
+                await asyncio.to_thread(self._process.reap)
+                self._process = None
 
-    def _run(self) -> None:
-        """Do queued jobs one by one, in the lane's thread; end a process that is idle."""
-        while True:
-            try:
-                item = self._next()
-            except TimeoutError:
-                self._end("had nothing to do")
-                continue
-            if item is None:
-                break
-            if item.reply.set_running_or_notify_cancel():
-                try:
-                    item.reply.set_result(self._do(item))
-                except Exception as error:
-                    item.reply.set_exception(error)
-        if self._process is not None:
-            self._process.reap()
-            self._process = None
-
-    def _do(self, item: _Item) -> Reply:
-        """Have the process do a job; start another where it died before it began."""
+    def _do(self, job: Job | CheckStructure | None, deadline: float) -> Reply:
+        """Have the process do a job, in a thread; start another where it died before it began."""
         for _ in range(_MAX_STARTS):
             if self._is_closed:
                 break
             try:
                 process = self._ready_process()
-                if item.job is None:
+                if job is None:
                     return Reply()
-                max_cpu_s = MAX_CPU_S if _is_clients(item.job) else math.inf
-                reply = process.ask(item.job, item.deadline - time.monotonic(), max_cpu_s)
+                max_cpu_s = MAX_CPU_S if _is_clients(job) else math.inf
+                reply = process.ask(job, deadline - time.monotonic(), max_cpu_s)
             except NotBegunError:
                 self._process = None
             except (CompileError, ListTooLargeError) as error:

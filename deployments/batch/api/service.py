@@ -1,16 +1,13 @@
 """Make, look up and cancel batches and jobs, always for one owner.
 
-The simple route's list of chat requests becomes the lines of a batch, with the parameters of the query. It is read item
-by item, so that a file of 200 MB does not become gigabytes of objects. An item that is no chat request becomes a line
-at fault, and the others are answered.
+The simple route's list of chat requests becomes the lines of a batch, with the parameters of the query. An item that is
+no chat request becomes a line at fault, and the others are answered.
 """
 
 import json
-import mmap
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import uuid4
 
 from deployments.batch.api import objects
@@ -26,12 +23,22 @@ from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.statements import UnknownCursorError
 from deployments.batch.state.store import BatchStore, StoreError, TooManyOpenError
-from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, TooManyRequestsError
+from deployments.errors import (
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    OverloadedError,
+    PayloadTooLargeError,
+    TooManyRequestsError,
+)
 from deployments.protocol.batches import ENDPOINT, MAX_BATCHES_LISTED, read_batch
-from deployments.protocol.strict_json import JsonError, loads
+from deployments.protocol.strict_json import MAX_DEPTH, JsonError, loads
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 from deployments.storage import PartialFile
+
+MAX_JOB_BYTES: Final = 20 * 2**20
+"""Of a JSON list, which is in memory as objects: some ten times as much. For more there are files."""
 
 _BATCHES_LISTED: Final = 20
 
@@ -149,12 +156,17 @@ class BatchService(FileService):
         raise ConflictError("The job has not ended yet. Ask again later.", code="job_not_finished")
 
     def _job_lines(self, uploaded: PartialFile, parameters: Mapping[str, Any]) -> Iterator[bytes]:
-        """Yield the batch lines of an uploaded JSON list, which is mapped into memory."""
+        """Yield the batch lines of an uploaded JSON list."""
+        if uploaded.num_bytes > MAX_JOB_BYTES:
+            raise PayloadTooLargeError(
+                f"The list has more than {MAX_JOB_BYTES // 2**20} MiB. Send its requests as the lines of a batch "
+                "(POST /v1/files, then POST /v1/batches), or in several jobs.",
+                "file",
+            )
         uploaded.flush()
-        # Mapped, so that the list is not in memory; unmapped with the last line found in it.
-        content = mmap.mmap(uploaded.file.fileno(), 0, access=mmap.ACCESS_READ)
+        uploaded.file.seek(0)
         return to_lines(
-            cast("bytes", content),  # it is sliced and searched only
+            uploaded.file.read(),
             parameters,
             limits=self._settings.limits,
             model_id=self._settings.model_id,
@@ -199,12 +211,6 @@ class BatchService(FileService):
         return batch
 
 
-_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[][{},]', re.DOTALL)
-"""A string, whose group is empty where it has no end, or a mark of the structure. Never looks at a byte twice."""
-
-_BLANKS: Final = re.compile(rb"[ \t\n\r]*+")
-
-
 def to_lines(
     content: bytes, parameters: Mapping[str, Any], *, limits: Limits, model_id: str, max_lines: int
 ) -> Iterator[bytes]:
@@ -212,31 +218,27 @@ def to_lines(
 
     Each has its line break.
 
-    Takes 25 ms for a megabyte of prose, and half a second for the worst. An item longer than
-    ``limits.max_body_bytes`` becomes a line that is too long, and has no content.
-
     Args:
         content: A JSON list of chat requests.
         parameters: Of ``protocol.batches.read_parameters``; they override an item's own.
         model_id: The model of an item that names none.
 
     Raises:
-        BadRequestError: It is not a JSON list, has no item or too many. Raised after the lines before the fault.
+        BadRequestError: It is not a JSON list, has no item or too many. Raised before the first line.
     """
-    for index, (start, item) in enumerate(_items(content)):
-        if index == max_lines:
-            raise BadRequestError(f"The list has more than {max_lines} items. Send it in parts.", "file")
-        if len(item) > limits.max_body_bytes:
-            yield b"0" * (limits.max_body_bytes + 1) + b"\n"
-            continue
-        try:
-            request = loads(item, limits.max_json_depth)
-        except JsonError as error:
-            where = f"Item {index + 1} of the list, which begins at byte {start},"
-            raise BadRequestError(f"{where} is not valid JSON: {error}.", "file") from None
-        if isinstance(request, dict):
-            request = _request(request, parameters, model_id)
-        line = {"custom_id": str(index), "method": "POST", "url": ENDPOINT, "body": request}
+    try:
+        requests = loads(content, min(limits.max_json_depth + 1, MAX_DEPTH))
+    except JsonError as error:
+        raise BadRequestError(f"The file must be a JSON list of chat requests: {error}.", "file") from None
+    if not isinstance(requests, list):
+        raise BadRequestError("The file must be a JSON list of chat requests.", "file")
+    if not requests:
+        raise BadRequestError("The list has no items; it must have at least one chat request.", "file")
+    if len(requests) > max_lines:
+        raise BadRequestError(f"The list has more than {max_lines} items. Send it in parts.", "file")
+    for index, request in enumerate(requests):
+        body = _request(request, parameters, model_id) if isinstance(request, dict) else request
+        line = {"custom_id": str(index), "method": "POST", "url": ENDPOINT, "body": body}
         yield json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
@@ -264,33 +266,3 @@ def _vocab(vocab: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, An
     if "vocab_n_words" in parameters:
         changed["n_words"] = parameters["vocab_n_words"]
     return changed
-
-
-def _items(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield each item of the outermost JSON list and the byte where it starts; items are not parsed."""
-    start = _BLANKS.match(content).end()  # type: ignore[union-attr]
-    if content[start : start + 1] != b"[":
-        raise _no_list("it does not begin with '['")
-    depth, start, num_items = 1, start + 1, 0
-    for token in _TOKEN.finditer(content, start):
-        mark = token[0]
-        if token[1] == b"":
-            raise _no_list(f"the string that begins at byte {token.start()} has no end")
-        depth += (mark in (b"[", b"{")) - (mark in (b"]", b"}"))
-        if depth == 0:
-            break
-        if depth == 1 and mark == b",":
-            yield start, content[start : token.start()].strip(b" \t\n\r")
-            start, num_items = token.end(), num_items + 1
-    else:
-        raise _no_list("it has no end")
-    if mark != b"]" or not _BLANKS.fullmatch(content, token.end()):
-        raise _no_list(f"something else than ']' ends it, or something follows it, at byte {token.start()}")
-    last = content[start : token.start()].strip(b" \t\n\r")
-    if not last and not num_items:
-        raise BadRequestError("The list has no items; it must have at least one chat request.", "file")
-    yield start, last
-
-
-def _no_list(cause: str) -> BadRequestError:
-    return BadRequestError(f"The file must be a JSON list of chat requests: {cause}.", "file")
