@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import typer
 
-from vocab.options import Segmentation
 from wordbound.cli.commands import InputError
+from wordbound.cli.options import BaseListOptions
 from wordbound.client import URL_VARIABLE, Client
 from wordbound.routes import Vocab, drop_none
 
@@ -29,31 +29,8 @@ UrlOption: TypeAlias = Annotated[
     str,
     typer.Option("--url", envvar=URL_VARIABLE, metavar="URL", help="Where the service is."),
 ]
-LangOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="TAG", help="The list of a language; with --list its rules of spelling.")
-]
-WordsOption: TypeAlias = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="How many of its words, the most frequent first; all, if not given."),
-]
-LevelOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A named level instead of --words: top-1000, A2.")
-]
-ListOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--list", metavar="FILE", help="A list of your own, one word a line.")
-]
 NamesOption: TypeAlias = Annotated[
     list[str] | None, typer.Option("--names", metavar="NAME,…", help="Names and terms allowed besides.")
-]
-ExtraWordsOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Words allowed besides, one a line.")
-]
-ExcludeWordsOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Words left out, in every form.")
-]
-SegmentationOption: TypeAlias = Annotated[
-    Segmentation | None,
-    typer.Option(help="Without spaces: each word the longest of the dictionary, or any way into listed words."),
 ]
 MaxTokensOption: TypeAlias = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="The longest answer; a word takes about 1.3 in English.")
@@ -65,17 +42,10 @@ SeedOption: TypeAlias = Annotated[int | None, typer.Option(metavar="N", help="Th
 
 
 @dataclass(frozen=True)
-class WordListOptions:
-    """The word-list options of a command: language, size, level, list file, words added or left out, segmentation."""
+class WordListOptions(BaseListOptions):
+    """The word-list options of a command that asks a service."""
 
-    lang: LangOption = None
-    words: WordsOption = None
-    level: LevelOption = None
-    list_file: ListOption = None
     names: NamesOption = None
-    extra_words: ExtraWordsOption = None
-    exclude_words: ExcludeWordsOption = None
-    segmentation: SegmentationOption = None
 
     def members(self) -> Vocab:
         """Build a request's ``vocab`` from the options, reading their word files.

@@ -24,13 +24,12 @@ from vocab.text.grammar import Dialect, write_grammar
 from wordbound.cli.commands import InputError
 from wordbound.cli.lists import (
     FolderOption,
-    LevelOption,
-    ListOption,
     LocalListOptions,
     SafeOption,
     SourceOption,
     UnitOption,
 )
+from wordbound.cli.options import LevelOption, ListOption
 from wordbound.published_levels import level_rows, read_table, with_japanese_forms, word_families
 
 _BY_NAME: Final = {family.name: family for family in FAMILIES}
@@ -148,7 +147,9 @@ def words(
     begin so come first.
     """
     try:
-        named = LocalListOptions(lang, source, safe, list_file, None, level, folder, unit)
+        named = LocalListOptions(
+            lang, level=level, list_file=list_file, source=source, safe=safe, folder=folder, unit=unit
+        )
         word_list = named.load()
         if readings:
             check_readings(word_list.language)

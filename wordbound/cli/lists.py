@@ -21,21 +21,12 @@ from vocab.lists.wordlists import (
 )
 from vocab.options import Segmentation
 from vocab.text.changes import ListChanges
-from wordbound.cli.asking import ExcludeWordsOption, ExtraWordsOption, LangOption, SegmentationOption
+from wordbound.cli.options import BaseListOptions
 
 SourceOption: TypeAlias = Annotated[
     AskedSource, typer.Option(help="wordfreq: the raw list, instead of the cleaned one.")
 ]
 SafeOption: TypeAlias = Annotated[bool, typer.Option("--safe/--no-safe", help="Leave profanity out of a cleaned list.")]
-ListOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--list", metavar="FILE", help="A list file instead of a language's list.")
-]
-WordsOption: TypeAlias = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="How many of its words; all, if not given.")
-]
-LevelOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A named level instead of N: top-1000, A2 (wordbound levels).")
-]
 FolderOption: TypeAlias = Annotated[
     Path | None,
     typer.Option("--lists", metavar="DIR", envvar="WORDLIST_DIR", help="A folder of list files and files of levels."),
@@ -44,20 +35,13 @@ UnitOption: TypeAlias = Annotated[Unit, typer.Option(help="What N counts.")]
 
 
 @dataclass(frozen=True)
-class LocalListOptions:
+class LocalListOptions(BaseListOptions):
     """The options of a command that reads a word list on this machine."""
 
-    lang: LangOption = None
     source: SourceOption = "auto"
     safe: SafeOption = True
-    list_file: ListOption = None
-    words: WordsOption = None
-    level: LevelOption = None
     folder: FolderOption = None
     unit: UnitOption = "form"
-    extra_words: ExtraWordsOption = None
-    exclude_words: ExcludeWordsOption = None
-    segmentation: SegmentationOption = None
 
     def load(self) -> WordList:
         """Load the word list that the options name; of a level that is no band, the words of the level.
