@@ -185,6 +185,7 @@ class Lane:
             )
         deadline_s = math.inf if job is None else self._limits.deadline_s
         begun = asyncio.Event()
+        self._num_waiting[owner] += 1
         reply = asyncio.create_task(self._in_turn(job, owner, time.monotonic() + deadline_s, begun))
         try:
             async with asyncio.timeout(None if job is None else deadline_s):
@@ -194,6 +195,7 @@ class Lane:
         finally:
             # A caller who leaves takes the job along, if it has not begun.
             if not begun.is_set():
+                self._forget_one(owner)
                 abandon(reply)
             elif not reply.done():
                 reply.add_done_callback(lambda done: done.exception())
@@ -202,23 +204,21 @@ class Lane:
         self, job: Job | CheckStructure | None, owner: str, deadline: float, begun: asyncio.Event
     ) -> Reply:
         """Do a job in a turn of its owner."""
-        self._num_waiting[owner] += 1
-        try:
-            async with self._turns.take(1, owner):
-                begun.set()
-                self._num_waiting[owner] -= 1
-                if self._idle is not None:
-                    self._idle.cancel()
-                try:
-                    return await asyncio.to_thread(self._do, job, deadline)
-                finally:
-                    if self._idle_s is not None:
-                        loop = asyncio.get_running_loop()
-                        self._idle = loop.call_later(self._idle_s, lambda: asyncio.ensure_future(self._end_idle()))
-        finally:
-            if not begun.is_set():
-                self._num_waiting[owner] -= 1
-            self._num_waiting += Counter()
+        async with self._turns.take(1, owner):
+            begun.set()
+            self._forget_one(owner)
+            if self._idle is not None:
+                self._idle.cancel()
+            try:
+                return await asyncio.to_thread(self._do, job, deadline)
+            finally:
+                if self._idle_s is not None:
+                    loop = asyncio.get_running_loop()
+                    self._idle = loop.call_later(self._idle_s, lambda: asyncio.ensure_future(self._end_idle()))
+
+    def _forget_one(self, owner: str) -> None:
+        """Count one waiting job less, and no key that has none."""
+        self._num_waiting -= Counter([owner])
 
     async def _end_idle(self) -> None:
         """End the process that has had no job for a while."""
