@@ -6,10 +6,10 @@ file, for both kinds of batch; the simple route's list is made of these.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b, sha256
-from typing import Any, BinaryIO, Final, Literal, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
 
 from deployments.batch.api.objects import BATCH_CANCELLED, BATCH_EXPIRED, BATCH_FAILED
 from deployments.batch.state.records import BatchRecord, LineResult
@@ -39,6 +39,17 @@ _UNUSUAL_BREAKS: Final = {character: f"\\u{ord(character):04x}" for character in
 
 _PIECE_BYTES: Final = 256 * 1024
 
+_READ_LINES: Final = 64
+_READ_BYTES: Final = 256 * 1024
+"""Bounds the lines of a batch that are read ahead."""
+
+
+class Place(NamedTuple):
+    """A line of a file: its number, from 1, and its first byte."""
+
+    number: int = 1
+    start: int = 0
+
 
 @dataclass(frozen=True)
 class Line:
@@ -47,7 +58,6 @@ class Line:
     number: int
     custom_id: str
     body: dict[str, Any]
-    num_bytes: int = field(default=0, compare=False)
 
     def to_request(self) -> str:
         """Return the body of the request as compact JSON."""
@@ -88,6 +98,33 @@ def read_lines(
     checker = _Checker(reader, limits, endpoint)
     for line in raw_lines(stream, limits.max_body_bytes):
         yield checker.check(line.number, line.text)
+
+
+def next_lines(
+    stream: BinaryIO, limits: Limits, place: Place, is_wanted: Callable[[int], bool]
+) -> tuple[list[Line], Place | None]:
+    """Read the next lines of a batch's file, all of which were checked before and are without faults.
+
+    Args:
+        place: Where to begin.
+        is_wanted: Says of a line's number whether it is to be returned.
+
+    Returns:
+        As many lines as may be in memory, and where the next ones begin; None at the end.
+
+    Raises:
+        OSError: The stream cannot be read.
+    """
+    some: list[Line] = []
+    num_bytes = 0
+    for line in raw_lines(stream, limits.max_body_bytes, start=place.start, number=place.number):
+        if len(some) >= _READ_LINES or num_bytes >= _READ_BYTES:
+            return some, Place(line.number, line.start)
+        if line.text is not None and is_wanted(line.number):
+            members = json.loads(line.text)
+            some.append(Line(line.number, members["custom_id"], members["body"]))
+            num_bytes += len(line.text)
+    return some, None
 
 
 def parse_line(text: bytes | None, limits: Limits) -> dict[str, Any]:
@@ -132,7 +169,7 @@ class _Checker:
             name = _custom_id(members)
             self._take(name, number)
             custom_id = name
-            return Line(number, name, self._body(members), len(text or b""))
+            return Line(number, name, self._body(members))
         except ApiError as fault:
             message = f"Line {number}: {fault.message}"
             return LineFault(number, custom_id, fault.code or "invalid_request", message, fault.param)

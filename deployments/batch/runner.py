@@ -10,14 +10,14 @@ alone, so that one that kills engines is found and the others are answered. A ba
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar
 
 from deployments.batch.engines import Engines
-from deployments.batch.lines import Line, answer_result, failure_result, line_id
+from deployments.batch.lines import Line, Place, answer_result, failure_result, line_id
 from deployments.batch.stages import MAX_DEADLY_LINES, Stages
 from deployments.batch.state.records import TERMINAL, BatchRecord, LineResult
 from deployments.contract import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
@@ -28,10 +28,6 @@ from deployments.storage import FileMissingError
 logger = logging.getLogger("ray.serve")
 
 T = TypeVar("T")
-
-_READ_LINES: Final = 64
-_READ_BYTES: Final = 256 * 1024
-"""Bounds the lines of one batch that are read ahead."""
 
 _MAX_SUSPECTS: Final = 256
 """Lines of a round that go a few at once, or alone: those that were in progress at one engine."""
@@ -242,7 +238,7 @@ class _Round:
     async def _send_all(self, recorded: set[int]) -> None:
         """Send all lines without a result, each in a turn of its key's; stop after a death."""
         async with asyncio.TaskGroup() as group:
-            async for line in self._lines(recorded):
+            async for line in self._lines(lambda number: number not in recorded):
                 begun = asyncio.Event()
                 group.create_task(self._answer_in_turn(line, begun))
                 await begun.wait()
@@ -262,20 +258,17 @@ class _Round:
         # Another line has its turn meanwhile.
         await self._keep(line, answer, 1)
 
-    async def _lines(self, recorded: set[int]) -> AsyncIterator[Line]:
-        """Yield the lines without a result, read a few at a time."""
-        lines = (
-            line
-            for line in self._stages.lines(self._batch)
-            if isinstance(line, Line) and line.number not in recorded
-        )  # fmt: skip
-        while some := await self._runner._in_thread(_take_some, lines):
+    async def _lines(self, is_wanted: Callable[[int], bool]) -> AsyncIterator[Line]:
+        """Yield the lines whose numbers are wanted, read a few at a time."""
+        place: Place | None = Place()
+        while place is not None:
+            some, place = await self._runner._in_thread(self._stages.next_lines, self._batch, place, is_wanted)
             for line in some:
                 yield line
 
     async def _send_suspects(self, attempts: Mapping[int, int]) -> None:
         """Send some suspects again, each alone or a few at once."""
-        few, alone = await self._runner._in_thread(self._divide_suspects, attempts)
+        few, alone = await self._divide_suspects(attempts)
         for line in alone:
             async with self._turn_of_suspects():
                 await self._answer_again(line, attempts[line.number])
@@ -293,21 +286,15 @@ class _Round:
             if self._num_died:
                 return
 
-    def _divide_suspects(self, attempts: Mapping[int, int]) -> tuple[list[Line], list[Line]]:
+    async def _divide_suspects(self, attempts: Mapping[int, int]) -> tuple[list[Line], list[Line]]:
         """Return the suspects to send a few at once, and those to send alone."""
         alone_from = max(self._max_attempts - 1, 1)
         few: list[Line] = []
         alone: list[Line] = []
-        num_left = len(attempts)
-        for line in self._stages.lines(self._batch):
-            if not isinstance(line, Line) or line.number not in attempts:
-                continue
+        async for line in self._lines(attempts.__contains__):
             some = alone if attempts[line.number] >= alone_from else few
             if len(some) < _MAX_SUSPECTS:
                 some.append(line)
-            num_left -= 1
-            if not num_left:
-                break
         return few, alone
 
     @asynccontextmanager
@@ -362,15 +349,3 @@ class _Round:
             if self._ready:
                 ready, self._ready = self._ready, []
                 await self._runner._in_thread(self._store.record, self._batch.id, ready)
-
-
-def _take_some(lines: Iterator[Line]) -> list[Line]:
-    """Take the next lines from an iterator, as many as may be read ahead."""
-    some: list[Line] = []
-    num_bytes = 0
-    for line in lines:
-        some.append(line)
-        num_bytes += line.num_bytes
-        if len(some) >= _READ_LINES or num_bytes >= _READ_BYTES:
-            break
-    return some

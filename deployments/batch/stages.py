@@ -5,7 +5,7 @@ derived from its id.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any, Final
 
@@ -13,10 +13,12 @@ from deployments.batch.lines import (
     ENGINE_FAILED,
     Line,
     LineFault,
+    Place,
     Unanswered,
     fault_result,
     file_lines,
     job_list,
+    next_lines,
     read_lines,
     unanswered_result,
 )
@@ -70,15 +72,22 @@ class Stages:
     def has_expired(self, batch: BatchRecord) -> bool:
         return self.clock.has_passed(batch.deadline, batch.created_at)
 
-    def lines(self, batch: BatchRecord) -> Iterator[Line | LineFault]:
+    def _lines(self, batch: BatchRecord) -> Iterator[Line | LineFault]:
         """Yield the lines of a batch's input file, each as a request or a fault."""
         with self._contents.open(batch.input_file_id) as stream:
             yield from read_lines(stream, reader=self._reader, limits=self._limits, endpoint=batch.endpoint)
 
+    def next_lines(
+        self, batch: BatchRecord, place: Place, is_wanted: Callable[[int], bool]
+    ) -> tuple[list[Line], Place | None]:
+        """Read lines of a batch that has begun, as ``lines.next_lines``. Keeps no file open."""
+        with self._contents.open(batch.input_file_id) as stream:
+            return next_lines(stream, self._limits, place, is_wanted)
+
     def begin(self, batch: BatchRecord) -> None:
         """Count the lines of a batch's file, record the faulty ones, and set the batch in progress."""
         total, faults = 0, []
-        for item in self.lines(batch):
+        for item in self._lines(batch):
             total += 1
             if total > self.settings.limits.max_lines:
                 most = self.settings.limits.max_lines
@@ -126,7 +135,7 @@ class Stages:
         """End a batch that was cancelled, has expired or kills engines; lines without an answer get an error."""
         recorded = self.store.recorded_lines(batch.id)
         total, chunk = 0, []
-        for item in self.lines(batch):
+        for item in self._lines(batch):
             total += 1
             if isinstance(item, LineFault):
                 chunk.append(fault_result(batch, item))
