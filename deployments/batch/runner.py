@@ -119,6 +119,7 @@ class BatchRunner:
                     await self._in_thread(self._stages.clean)
             except Exception:
                 logger.exception("batches cannot be looked for")
+                await asyncio.sleep(self._retry_s[-1] / 10)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._look_s):
                     await self._is_woken.wait()
@@ -174,7 +175,7 @@ class BatchRunner:
                     await self._in_long_thread(stages.begin, batch)
                 else:
                     await self._go_on(batch)
-        except FileMissingError:
+        except* FileMissingError:  # also where the lines of a round were being answered
             await self._in_thread(stages.lose_input, batch_id)
 
     async def _go_on(self, batch: BatchRecord) -> None:

@@ -69,8 +69,11 @@ async def test_every_log_line_of_a_batch_names_its_owner(tmp_path: Path, caplog:
     assert all(line.startswith(f"{batch.id} of anna") for line in lines)
 
 
-async def test_a_batch_whose_file_is_gone_fails_and_says_why(world: World) -> None:
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_a_batch_whose_file_is_gone_fails_and_says_why(world: World, has_begun: bool) -> None:
     batch = world.batch_of([line_of(1)])
+    if has_begun:
+        world.store.update_batch(batch.id, only_from=["validating"], status="in_progress", total=1)
     world.contents.delete(batch.input_file_id)
     ended = await world.run(batch)
     assert (ended.status, ended.errors[0]["code"]) == ("failed", "input_file_missing")
