@@ -15,6 +15,7 @@ from deployments.errors import (
     ConflictError,
     NotFoundError,
     OverloadedError,
+    PayloadTooLargeError,
     TooManyRequestsError,
 )
 from deployments.settings.limits import BatchLimits
@@ -267,3 +268,13 @@ def test_where_nothing_can_be_written_nothing_is_promised(world: World, monkeypa
         world.job(json.dumps([CHAT]).encode())
     assert world.service.list_files(ME)["data"] == []
     assert world.store.open_batches() == []
+
+
+def test_a_list_that_is_too_large_for_a_job_is_refused_with_the_way_for_it(tmp_path: Path) -> None:
+    world = World(tmp_path, limits=BatchLimits())
+    upload_id = world.send(b"[" + b" " * 20 * 2**20 + b"{}]", piece_bytes=2**20)
+    with pytest.raises(PayloadTooLargeError, match=r"more than 20 MiB.*POST /v1/batches") as refused:
+        world.service.create_job(ME, upload_id, {})
+    assert refused.value.param == "file"
+    assert world.num_contents() == 0
+    world.close()
