@@ -1,6 +1,6 @@
 """What the masks of a client's own grammar may cost an engine, in seconds of processor time.
 
-A mask cannot be interrupted, and the engine waits for each. So a grammar is followed before the engine sees it
+The engine waits for each mask, and one of xgrammar's cannot be interrupted, only left to a thread. So a grammar is followed before the engine sees it
 (``vocab.compiler.structure_worker``), and measured while the engine uses it
 (``vocab.vllm_plugin.client_grammars``), for what is harmless at first may explode after a beginning.
 
@@ -19,6 +19,9 @@ NUM_CHECKED: Final = 8
 
 MAX_MASK_S: Final = 0.05
 """Of one mask."""
+
+MAX_LEFT_MASKS: Final = 4
+"""That took longer and are still being made, each by a thread. While there are so many, no mask is begun that may be."""
 
 MAX_ACCEPT_S: Final = 0.01
 """Of one token that is accepted: what takes so long is followed by a mask that takes 30 times as long."""

@@ -33,7 +33,7 @@ from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIA
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference, is_ours, parse_lark
 from vocab.vllm_plugin import cpu_patches, log_mass_hook, rows
-from vocab.vllm_plugin.client_grammars import ENDED, ClientGrammar, StepCost
+from vocab.vllm_plugin.client_grammars import ENDED, ClientGrammar, MaskThread, StepCost
 from vocab.vllm_plugin.mask_statistics import MaskStatistics
 from vocab.vllm_plugin.patches import Patch, install_patches
 
@@ -48,6 +48,9 @@ _BACKEND: Final = (
     ),
 )
 """What ``WordboundBackend`` overrides."""
+
+_JSON: Final = (StructuredOutputOptions.JSON, StructuredOutputOptions.JSON_OBJECT)
+"""Whose masks are short; a schema's ``pattern`` is a regular expression, and may be anything."""
 
 
 def _should_advance(original: Callable[..., bool], manager: Any, request: Any, new_token_ids: Any = None) -> bool:
@@ -103,7 +106,7 @@ class WordboundBackend(XgrammarBackend):
         self._textless = facts.textless
         self._bitmask_arrays = _BitmaskArrays()
         self._statistics = MaskStatistics.shared()
-        self._step = StepCost()
+        self._step, self._client_masks = StepCost(), MaskThread()
         # Not in a client's time: vLLM makes the backend for the replica's own start-up check.
         warm_up()
 
@@ -132,7 +135,11 @@ class WordboundBackend(XgrammarBackend):
             grammar = super().compile_grammar(request_type, grammar_spec, stop_token_ids)
             # With the mask engine xgrammar, lists come as grammars.
             is_list = is_grammar and is_ours(grammar_spec)
-            return grammar if is_list else ClientGrammar(grammar, may_stop, self._step)
+            if is_list:
+                return grammar
+            is_harmless = request_type in _JSON and '"pattern' not in grammar_spec
+            masks = None if is_harmless else self._client_masks
+            return ClientGrammar(grammar, may_stop, self._step, masks=masks)
         if self._lists is None:
             raise ArtefactError(
                 f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
@@ -161,7 +168,7 @@ class WordboundBackend(XgrammarBackend):
             raise ValueError(matcher.get_error())
         # Its report of an error would put the client's grammar and text into the log.
         made = GuidanceGrammar(matcher, self._llguidance_tokenizer, self.vocab_size, printed_error=True)
-        return ClientGrammar(made, stop_tokens, self._step, matcher.is_error)
+        return ClientGrammar(made, stop_tokens, self._step, has_failed=matcher.is_error)
 
     @cached_property
     def _llguidance_tokenizer(self) -> llguidance.LLTokenizer:

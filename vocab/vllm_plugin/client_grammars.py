@@ -3,13 +3,18 @@
 xgrammar and llguidance make a mask in one call that cannot be interrupted, and every sequence of the engine waits for
 it. ``ClientGrammar`` stands around what they compile and counts the processor time of each call. Beyond a limit
 (``vocab.matching.client_limits``) it calls the library no more: its sequence may only stop, is refused in the same step
-or the next, and says so in its stop reason (``ENDED``), by which the replica tells the client.
+or the next, and says so in its stop reason (``ENDED``), by which the replica tells the client. A mask of xgrammar's that
+takes too long by itself is left to a thread of its own (``MaskThreads``); llguidance has limits for one.
 """
 
+import os
+
 from collections.abc import Callable, Iterable
-from threading import Lock
-from time import thread_time
-from typing import Any, Final, TypeVar
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from time import clock_gettime, pthread_getcpuclockid, thread_time
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +24,7 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 from vocab.matching.client_limits import (
     MAX_ACCEPT_S,
     MAX_CHECKED_S,
+    MAX_LEFT_MASKS,
     MAX_MASK_S,
     MAX_SEQUENCE_S,
     MAX_STEP_S,
@@ -30,6 +36,72 @@ ENDED: Final = "the client's grammar took too long"
 """The stop reason of a sequence that was ended, beside vLLM's finish reason ``error``."""
 
 Result = TypeVar("Result")
+
+
+class MaskThread:
+    """Make masks in another thread, and leave the thread where one takes more than ``MAX_MASK_S`` of its time."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._left: list[Thread] = []
+        self._thread: Thread | None = None
+
+    def fill(self, grammar: StructuredOutputGrammar, row: torch.Tensor) -> tuple[bool, float]:
+        """Fill an int32 row of a bitmask; return whether it was in time, and the processor time in seconds."""
+        with self._lock:
+            self._left = [thread for thread in self._left if thread.is_alive()]
+            if len(self._left) >= MAX_LEFT_MASKS:
+                return False, 0.0
+            if self._thread is None:
+                self._begin()
+            started_s = clock_gettime(self._clock)
+            self._asked.put((grammar, row))
+            while (made := self._next()) is None:
+                # On a busy machine it may not have begun.
+                if (cost_s := clock_gettime(self._clock) - started_s) > MAX_MASK_S:
+                    self._leave()
+                    return False, cost_s
+            if isinstance(made, Exception):
+                raise made
+            row.copy_(made[0])
+            return True, clock_gettime(self._clock) - started_s
+
+    def _begin(self) -> None:
+        self._asked, self._made = SimpleQueue[_Asked](), SimpleQueue[torch.Tensor | Exception]()
+        self._thread = Thread(target=_make_masks, args=(self._asked, self._made), daemon=True)
+        self._thread.start()
+        assert self._thread.ident is not None
+        self._clock = pthread_getcpuclockid(self._thread.ident)
+
+    def _next(self) -> torch.Tensor | Exception | None:
+        with suppress(Empty):
+            return self._made.get(timeout=MAX_MASK_S)
+        return None
+
+    def _leave(self) -> None:
+        """Let the thread end with its mask, in time that nobody else wants."""
+        assert self._thread is not None
+        assert self._thread.native_id is not None
+        self._asked.put(None)
+        with suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, self._thread.native_id, 19)
+        self._left.append(self._thread)
+        self._thread = None
+
+
+_Asked: TypeAlias = tuple[StructuredOutputGrammar, torch.Tensor] | None
+
+
+def _make_masks(asked: SimpleQueue[_Asked], made: SimpleQueue[torch.Tensor | Exception]) -> None:
+    """Make masks in memory of the thread's own: the engine reads on in the row of one that is late."""
+    while (item := asked.get()) is not None:
+        grammar, row = item
+        mask = torch.empty_like(row).unsqueeze(0)
+        try:
+            grammar.fill_bitmask(mask, 0)
+            made.put(mask)
+        except Exception as error:
+            made.put(error)
 
 
 class StepCost:
@@ -66,7 +138,7 @@ class StepCost:
 class ClientGrammar(StructuredOutputGrammar):
     """A grammar of xgrammar's or llguidance's, which ends where it costs too much.
 
-    ``has_failed`` is whether the library gave up, as llguidance does at its own limits. Then it allows a stop only, and
+    ``masks`` makes the masks of one whose single mask may take long. ``has_failed`` is whether the library gave up, as llguidance does at its own limits. Then it allows a stop only, and
     the text would look complete.
     """
 
@@ -75,11 +147,14 @@ class ClientGrammar(StructuredOutputGrammar):
         grammar: StructuredOutputGrammar,
         stop_tokens: Iterable[int],
         step: StepCost,
+        *,
+        masks: MaskThread | None = None,
         has_failed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._grammar = grammar
         self._stop_tokens = np.fromiter(stop_tokens, dtype=np.int64)
         self._step = step
+        self._masks = masks
         self._has_failed = has_failed
         self._num_tokens = 0
         self._total_s = 0.0
@@ -128,15 +203,21 @@ class ClientGrammar(StructuredOutputGrammar):
         if self._is_ended:
             self._allow_stop(bitmask[batch_index])
             return
-        before_s = self._total_s
-        self._timed(self._grammar.fill_bitmask, bitmask, batch_index)
-        mask_s = self._total_s - before_s
+        if self._masks is not None:
+            is_made, mask_s = self._masks.fill(self._grammar, bitmask[batch_index])
+            self._total_s += mask_s
+        else:
+            before_s, is_made = self._total_s, True
+            self._timed(self._grammar.fill_bitmask, bitmask, batch_index)
+            mask_s = self._total_s - before_s
         cost_s, self._since_mask_s = mask_s + self._since_mask_s, 0.0
         self._costs_s = (self._costs_s[-1], cost_s)
         self._step.add(self, cost_s)
         is_too_long = self._total_s > MAX_SEQUENCE_S + MAX_TOKEN_S * self._num_tokens
-        if mask_s > MAX_MASK_S or is_too_long or self._has_failed():
+        if mask_s > MAX_MASK_S or is_too_long or self._has_failed() or not is_made:
             self.end()
+        if not is_made:
+            self._allow_stop(bitmask[batch_index])
 
     @override
     def is_terminated(self) -> bool:
