@@ -1,7 +1,7 @@
 """What the masks of a client's own grammar may cost an engine, in seconds of processor time.
 
-The engine waits for each mask, and one of xgrammar's cannot be interrupted, only left to a thread. So a grammar is followed before the engine sees it
-(``vocab.compiler.structure_worker``), and measured while the engine uses it
+The engine waits for each mask, and one of xgrammar's cannot be interrupted, only left to a thread. So a grammar is
+followed before the engine sees it (``vocab.compiler.structure_worker``), and measured while the engine uses it
 (``vocab.vllm_plugin.client_grammars``), for what is harmless at first may explode after a beginning.
 
 Ordinary ones are far from all of these (xgrammar 0.2.8 and llguidance 1.7 on two busy cores of a cloud, 49,152 tokens,
@@ -21,7 +21,7 @@ MAX_MASK_S: Final = 0.05
 """Of one mask."""
 
 MAX_LEFT_MASKS: Final = 4
-"""That took longer and are still being made, each by a thread. While there are so many, no mask is begun that may be."""
+"""That took longer and are still being made, each by a thread. Beside so many none is begun that may take long."""
 
 MAX_ACCEPT_S: Final = 0.01
 """Of one token that is accepted: what takes so long is followed by a mask that takes 30 times as long."""

@@ -33,7 +33,7 @@ from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIA
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference, is_ours, parse_lark
 from vocab.vllm_plugin import cpu_patches, log_mass_hook, rows
-from vocab.vllm_plugin.client_grammars import ENDED, ClientGrammar, MaskThread, StepCost
+from vocab.vllm_plugin.client_grammars import ENDED, ClientGrammar, MaskMaker, StepCost
 from vocab.vllm_plugin.mask_statistics import MaskStatistics
 from vocab.vllm_plugin.patches import Patch, install_patches
 
@@ -106,7 +106,7 @@ class WordboundBackend(XgrammarBackend):
         self._textless = facts.textless
         self._bitmask_arrays = _BitmaskArrays()
         self._statistics = MaskStatistics.shared()
-        self._step, self._client_masks = StepCost(), MaskThread()
+        self._step, self._client_masks = StepCost(), MaskMaker()
         # Not in a client's time: vLLM makes the backend for the replica's own start-up check.
         warm_up()
 

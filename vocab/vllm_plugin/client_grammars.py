@@ -3,18 +3,16 @@
 xgrammar and llguidance make a mask in one call that cannot be interrupted, and every sequence of the engine waits for
 it. ``ClientGrammar`` stands around what they compile and counts the processor time of each call. Beyond a limit
 (``vocab.matching.client_limits``) it calls the library no more: its sequence may only stop, is refused in the same step
-or the next, and says so in its stop reason (``ENDED``), by which the replica tells the client. A mask of xgrammar's that
-takes too long by itself is left to a thread of its own (``MaskThreads``); llguidance has limits for one.
+or the next, and says so in its stop reason (``ENDED``), by which the replica tells the client. One mask of xgrammar's
+that takes too long is left to a thread (``MaskMaker``); llguidance has limits for one.
 """
 
 import os
-
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from time import clock_gettime, pthread_getcpuclockid, thread_time
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
@@ -38,13 +36,16 @@ ENDED: Final = "the client's grammar took too long"
 Result = TypeVar("Result")
 
 
-class MaskThread:
-    """Make masks in another thread, and leave the thread where one takes more than ``MAX_MASK_S`` of its time."""
+class MaskMaker:
+    """Make masks in another thread, and leave the thread where one takes more than ``MAX_MASK_S`` of its time.
+
+    Thread-safe. The engine waits meanwhile; xgrammar holds no lock of Python's.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._left: list[Thread] = []
-        self._thread: Thread | None = None
+        self._left: list[_MaskThread] = []
+        self._thread: _MaskThread | None = None
 
     def fill(self, grammar: StructuredOutputGrammar, row: torch.Tensor) -> tuple[bool, float]:
         """Fill an int32 row of a bitmask; return whether it was in time, and the processor time in seconds."""
@@ -52,56 +53,53 @@ class MaskThread:
             self._left = [thread for thread in self._left if thread.is_alive()]
             if len(self._left) >= MAX_LEFT_MASKS:
                 return False, 0.0
-            if self._thread is None:
-                self._begin()
-            started_s = clock_gettime(self._clock)
-            self._asked.put((grammar, row))
-            while (made := self._next()) is None:
+            thread = self._thread = self._thread or _MaskThread()
+            mask, cost_s = thread.make(grammar, row)
+            if mask is None:
+                self._left.append(thread)
+                self._thread = None
+            else:
+                row.copy_(mask)
+            return mask is not None, cost_s
+
+
+class _MaskThread(Thread):
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._asked = SimpleQueue[tuple[StructuredOutputGrammar, torch.Tensor] | None]()
+        self._made = SimpleQueue[torch.Tensor | Exception]()
+        self.start()
+
+    def make(self, grammar: StructuredOutputGrammar, row: torch.Tensor) -> tuple[torch.Tensor | None, float]:
+        """Return the grammar's mask and its CPU seconds; None where it took too long, and the thread ends with it."""
+        clock = pthread_getcpuclockid(self.ident or 0)
+        started_s = clock_gettime(clock)
+        # In memory of its own, for the engine goes on in the row of one that is late.
+        self._asked.put((grammar, torch.empty_like(row).unsqueeze(0)))
+        while True:
+            try:
+                made = self._made.get(timeout=MAX_MASK_S)
+            except Empty:
                 # On a busy machine it may not have begun.
-                if (cost_s := clock_gettime(self._clock) - started_s) > MAX_MASK_S:
-                    self._leave()
-                    return False, cost_s
-            if isinstance(made, Exception):
-                raise made
-            row.copy_(made[0])
-            return True, clock_gettime(self._clock) - started_s
+                if (cost_s := clock_gettime(clock) - started_s) > MAX_MASK_S:
+                    # From now on in time that nobody else wants.
+                    os.setpriority(os.PRIO_PROCESS, self.native_id or 0, 19)
+                    self._asked.put(None)
+                    return None, cost_s
+            else:
+                if isinstance(made, Exception):
+                    raise made
+                return made[0], clock_gettime(clock) - started_s
 
-    def _begin(self) -> None:
-        self._asked, self._made = SimpleQueue[_Asked](), SimpleQueue[torch.Tensor | Exception]()
-        self._thread = Thread(target=_make_masks, args=(self._asked, self._made), daemon=True)
-        self._thread.start()
-        assert self._thread.ident is not None
-        self._clock = pthread_getcpuclockid(self._thread.ident)
-
-    def _next(self) -> torch.Tensor | Exception | None:
-        with suppress(Empty):
-            return self._made.get(timeout=MAX_MASK_S)
-        return None
-
-    def _leave(self) -> None:
-        """Let the thread end with its mask, in time that nobody else wants."""
-        assert self._thread is not None
-        assert self._thread.native_id is not None
-        self._asked.put(None)
-        with suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PROCESS, self._thread.native_id, 19)
-        self._left.append(self._thread)
-        self._thread = None
-
-
-_Asked: TypeAlias = tuple[StructuredOutputGrammar, torch.Tensor] | None
-
-
-def _make_masks(asked: SimpleQueue[_Asked], made: SimpleQueue[torch.Tensor | Exception]) -> None:
-    """Make masks in memory of the thread's own: the engine reads on in the row of one that is late."""
-    while (item := asked.get()) is not None:
-        grammar, row = item
-        mask = torch.empty_like(row).unsqueeze(0)
-        try:
-            grammar.fill_bitmask(mask, 0)
-            made.put(mask)
-        except Exception as error:
-            made.put(error)
+    @override
+    def run(self) -> None:
+        while (item := self._asked.get()) is not None:
+            grammar, mask = item
+            try:
+                grammar.fill_bitmask(mask, 0)
+                self._made.put(mask)
+            except Exception as error:
+                self._made.put(error)
 
 
 class StepCost:
@@ -138,8 +136,8 @@ class StepCost:
 class ClientGrammar(StructuredOutputGrammar):
     """A grammar of xgrammar's or llguidance's, which ends where it costs too much.
 
-    ``masks`` makes the masks of one whose single mask may take long. ``has_failed`` is whether the library gave up, as llguidance does at its own limits. Then it allows a stop only, and
-    the text would look complete.
+    ``masks`` makes those of one whose single mask may take long. ``has_failed`` is whether the library gave up, as
+    llguidance does at its own limits. Then it allows a stop only, and the text would look complete.
     """
 
     def __init__(
@@ -148,7 +146,7 @@ class ClientGrammar(StructuredOutputGrammar):
         stop_tokens: Iterable[int],
         step: StepCost,
         *,
-        masks: MaskThread | None = None,
+        masks: MaskMaker | None = None,
         has_failed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._grammar = grammar
