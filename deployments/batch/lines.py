@@ -15,8 +15,8 @@ from deployments.batch.api.objects import BATCH_CANCELLED, BATCH_EXPIRED, BATCH_
 from deployments.batch.state.records import BatchRecord, LineResult
 from deployments.errors import ApiError, BadRequestError, printable
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.protocol.strict_json import MAX_DEPTH, JsonError, loads, raw_lines
-from deployments.settings.limits import Limits
+from deployments.protocol.strict_json import JsonError, loads, raw_lines
+from deployments.settings.limits import MAX_JSON_DEPTH, Limits
 
 MAX_CUSTOM_ID_CHARS: Final = 512
 
@@ -139,7 +139,7 @@ def parse_line(text: bytes | None, limits: Limits) -> dict[str, Any]:
     if not text.strip():
         raise BadRequestError("it is blank. Leave it out.", code="blank_line")
     try:
-        value = loads(text, min(limits.max_json_depth + 1, MAX_DEPTH))
+        value = loads(text, MAX_JSON_DEPTH + 1)
     except JsonError as error:
         if not _is_utf8(text):
             message = "it is not valid UTF-8. Save the file as UTF-8."

@@ -32,7 +32,7 @@ async def read_checked(request: Request, limits: Limits, read: Callable[[Any], T
     body = await read_json_body(request, limits, max_bytes)
 
     def parse() -> T:
-        return read(parse_json(body, limits))
+        return read(parse_json(body))
 
     return parse() if len(body) < _LONG_BODY_BYTES else await asyncio.to_thread(parse)
 
@@ -75,14 +75,14 @@ async def read_body(request: Request, max_bytes: int, max_s: float) -> bytes:
         raise RequestTimeoutError(f"The body did not arrive within {max_s:g} s.") from None
 
 
-def parse_json(body: bytes, limits: Limits) -> Any:
+def parse_json(body: bytes) -> Any:
     """Parse a body as strict JSON.
 
     Raises:
         BadRequestError: It is not strict JSON, or nested too deeply.
     """
     try:
-        return loads(body, limits.max_json_depth)
+        return loads(body)
     except JsonError as error:
         raise BadRequestError(f"The body is not valid JSON: {error}.") from None
 

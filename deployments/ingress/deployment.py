@@ -31,7 +31,7 @@ from deployments.ingress.routes.adapters import add_adapters
 from deployments.ingress.routes.documents import add_documents
 from deployments.ingress.routes.rows import ROW_HEADERS, add_rows
 from deployments.ingress.routes.vocabularies import add_vocabularies, add_word_tools
-from deployments.ingress.routing import Gate, check_host, header_check, known_key_check
+from deployments.ingress.routing import Gate, check_headers, check_host, known_key_check
 from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.adapters import AdapterNames, model_not_found
@@ -109,7 +109,7 @@ def create_app(
     app.add_middleware(TakePlaces, routes=routes)
     app.add_middleware(KeyLimits, settings=settings, rates=rates)
     app.add_middleware(Gate, check=routes.match)
-    app.add_middleware(Gate, check=header_check(settings.limits))
+    app.add_middleware(Gate, check=check_headers)
     app.add_middleware(
         Authentication,
         digests=settings.key_digests,
@@ -268,7 +268,7 @@ def _add_generation(
 ) -> None:
     """Add the routes of chats, completions and ``/generate``."""
     chats, completions = ChatRequestReader.of(settings), CompletionRequestReader.of(settings)
-    prompts = GenerateRequestReader(chats, settings.limits)
+    prompts = GenerateRequestReader(chats)
     text_route = partial(routes.add, "POST", part="chat", streams=True, places=places)
 
     async def read(request: Request, reader: Reader) -> ChatRequest:

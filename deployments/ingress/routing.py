@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deployments.errors import BadRequestError, ForbiddenError, HeadersTooLargeError
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS
 
 ScopeCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
 
@@ -73,17 +73,13 @@ def known_key_check(cors_origins: Collection[str]) -> ScopeCheck:
     return check
 
 
-def header_check(limits: Limits) -> ScopeCheck:
-    """Return a check that refuses too many headers, or too many bytes of them."""
-
-    def check(scope: Mapping[str, Any]) -> None:
-        headers = scope["headers"]
-        if len(headers) > limits.max_headers:
-            raise HeadersTooLargeError(f"There are more than {limits.max_headers} headers.")
-        if sum(len(name) + len(value) for name, value in headers) > limits.max_header_bytes:
-            raise HeadersTooLargeError(f"The headers have more than {limits.max_header_bytes} bytes.")
-
-    return check
+def check_headers(scope: Mapping[str, Any]) -> None:
+    """Refuse too many headers, or too many bytes of them."""
+    headers = scope["headers"]
+    if len(headers) > MAX_HEADERS:
+        raise HeadersTooLargeError(f"There are more than {MAX_HEADERS} headers.")
+    if sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
+        raise HeadersTooLargeError(f"The headers have more than {MAX_HEADER_BYTES} bytes.")
 
 
 def raw_path(scope: Mapping[str, Any]) -> bytes:

@@ -46,7 +46,7 @@ def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool)
         BadRequestError: The row holds no request.
     """
     try:
-        body = _map_columns(row, config.offline.columns) if config.offline.columns else _request_body(row, config)
+        body = _map_columns(row, config.offline.columns) if config.offline.columns else _request_body(row)
         if is_table:
             body = _without_nulls(body)
         body = {"model": config.settings.model_id, **_merge_defaults(config.offline.request, body)}
@@ -102,7 +102,7 @@ def with_result(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"answer": text, "completion": body, "error": None, "status": status}
 
 
-def _request_body(row: Mapping[str, Any], config: OfflineConfig) -> dict[str, Any]:
+def _request_body(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the chat request in a row: its ``body``, or the row itself where it has ``messages``."""
     if row.get("body") is not None:
         for name, expected in (("method", "POST"), ("url", ENDPOINT)):
@@ -111,7 +111,7 @@ def _request_body(row: Mapping[str, Any], config: OfflineConfig) -> dict[str, An
         body = _plain(row["body"])
         if isinstance(body, str):
             try:
-                body = loads(body.encode(), config.settings.limits.max_json_depth)
+                body = loads(body.encode())
             except JsonError as error:
                 raise BadRequestError(f"'body' is not valid JSON: {error}.", "body") from None
         if not isinstance(body, dict):

@@ -9,7 +9,6 @@ from deployments.adapter_register import Register
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import BadRequestError, ModelNotFoundError, printable
 from deployments.protocol.validation import Body, ModelName, validate
-from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 
 _PARAM: Final = "vocab.adapter"
@@ -36,12 +35,12 @@ class UnloadLoraAdapterRequest(Body):
 Change = TypeVar("Change", LoadLoraAdapterRequest, UnloadLoraAdapterRequest)
 
 
-def read_change(model: type[Change], body: Any, limits: Limits) -> Change:
+def read_change(model: type[Change], body: Any) -> Change:
     """Check the parsed body of a request that loads or unloads an adapter; CallerError names the first fault."""
     for name in _UNSUPPORTED:
         if isinstance(body, dict) and name in body:
             raise BadRequestError(f"'{name}' of vLLM is not supported here. Leave it out.", name)
-    return validate(model, body, limits)
+    return validate(model, body)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def read_batch(body: Any, *, max_window_s: int) -> BatchRequest:
     Raises:
         BadRequestError: The first fault found; ``param`` names the field.
     """
-    batch = validate(BatchRequest, body, Limits())
+    batch = validate(BatchRequest, body)
     if not 1 <= batch.window_s <= max_window_s:
         raise BadRequestError(
             "'completion_window' must be '24h', or another whole number followed by s, m, h or d, of at most "
@@ -85,7 +85,7 @@ def read_expiry(value: Any) -> int:
     Raises:
         BadRequestError: It is anything else; ``param`` names the member of ``expires_after``.
     """
-    return validate(Expiry, value, Limits(), "expires_after").seconds
+    return validate(Expiry, value, name="expires_after").seconds
 
 
 def read_parameters(query: Sequence[tuple[str, str]], *, limits: Limits, model_id: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 
 from deployments.errors import BadRequestError
 from deployments.protocol.generation.vocabulary import ChangedWords, Word
-from deployments.protocol.validation import AtMost, Body, expected_error, validate
-from deployments.settings.limits import Limits
+from deployments.protocol.validation import Body, at_most, expected_error, validate
+from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_DOCUMENT_CHARS
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 
@@ -56,7 +56,7 @@ def _check_text(text: str) -> str:
 
 
 Line = Annotated[str, Field(max_length=500), AfterValidator(check_characters)]
-CheckedText = Annotated[str, Field(min_length=1), AtMost("max_document_chars"), AfterValidator(_check_text)]
+CheckedText = Annotated[str, Field(min_length=1, max_length=MAX_DOCUMENT_CHARS), AfterValidator(_check_text)]
 FontSize = Annotated[int, Field(ge=8, le=48)]
 Tag = Annotated[
     str,
@@ -78,7 +78,7 @@ class DocumentRequest(Body):
     """Above the text, and the name of the file."""
     text: CheckedText
     """Each line is a paragraph; blank lines are left out."""
-    glossary: Annotated[list[GlossaryEntry], AtMost("max_changed_words")] | None = None
+    glossary: Annotated[list[GlossaryEntry], at_most(MAX_CHANGED_WORDS)] | None = None
     """Under the text, in this order."""
     glossary_title: Line | None = None
     """Above the glossary, by default ``Glossary``."""
@@ -90,13 +90,13 @@ class DocumentRequest(Body):
     """Each is bold where it comes first, in any capitals."""
 
 
-def read_document(body: Any, *, limits: Limits) -> DocumentRequest:
+def read_document(body: Any) -> DocumentRequest:
     """Check the parsed body of a request to ``/v1/documents``.
 
     Raises:
         BadRequestError: The first fault found; ``param`` names the field.
     """
-    request = validate(DocumentRequest, body, limits)
+    request = validate(DocumentRequest, body)
     try:
         new_words = clean_words(request.new_words or (), "new_words")
     except InvalidWordListError as error:

@@ -12,7 +12,7 @@ from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation.chat import TokenId
 from deployments.protocol.generation.completion import Prompt, PromptText, PromptTokens
 from deployments.protocol.validation import INT32_MAX, AtMost, Body, ModelName, by_kind, validate
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_ROWS, Limits
 
 DTYPES: Final = ("float32", "float16")
 
@@ -58,8 +58,8 @@ def read_logprobs(body: Any, *, limits: Limits, model_id: str, adapters: Adapter
     """
     prompt = body.get("prompt") if isinstance(body, dict) else None
     # Before the prompts are looked at, of which there may be as many as a body holds.
-    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) and len(prompt) > limits.max_rows:
-        raise BadRequestError(f"'prompt' must be at most {limits.max_rows} prompts: send several requests.", "prompt")
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) and len(prompt) > MAX_ROWS:
+        raise BadRequestError(f"'prompt' must be at most {MAX_ROWS} prompts: send several requests.", "prompt")
     given = _read(LogprobsRequest, body, limits, model_id, adapters)
     return {"dtype": DTYPES[0], **given}
 

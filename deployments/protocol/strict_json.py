@@ -15,6 +15,8 @@ from typing import Any, BinaryIO, Final
 
 import jiter
 
+from deployments.settings.limits import MAX_JSON_DEPTH
+
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 _ESCAPED_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*(\\u0000)")
@@ -46,7 +48,7 @@ class JsonError(ValueError):
     """The text is not strict JSON; ``str()`` says why and where."""
 
 
-def loads(text: bytes, max_depth: int) -> Any:
+def loads(text: bytes, max_depth: int = MAX_JSON_DEPTH) -> Any:
     """Parse a JSON text in UTF-8, nested at most ``max_depth`` levels deep, which may be ``MAX_DEPTH``.
 
     Takes some 40 ms for a megabyte of the worst text, 2 ms for a megabyte of prose, and no stack beyond a fixed

@@ -1,30 +1,28 @@
 """The base of all models of requests, and the translation of pydantic's errors into ours.
 
-Models are written once, with ``AtMost("max_n")`` where a bound is one of the service's limits; ``bound_model`` makes
-the model of one service. Errors are described by the field's JSON schema, which the OpenAPI document shows too, so that
-what is checked, published and answered cannot differ.
+Where a bound is one of the service's limits, a field has ``AtMost("max_n")``: it is read from the context of the
+validation, and put into the JSON schema. Errors are described by the field's JSON schema, which the OpenAPI document
+shows too, so that what is checked, published and answered cannot differ.
 """
 
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
-from types import UnionType
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     ValidationError,
     ValidationInfo,
-    create_model,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from deployments.errors import BadRequestError, printable
 from deployments.settings.limits import Limits
@@ -38,6 +36,10 @@ _MAX_LISTED: Final = 30
 """The members of a larger model are not listed in an error."""
 
 _SIZES: Final = (("min", "at least"), ("max", "at most"))
+
+_LIMIT: Final = "x-limit"
+_BOUNDS: Final = {"integer": "maximum", "string": "maxLength", "array": "maxItems"}
+"""The keyword of JSON schema for the most of a type."""
 
 Schema = dict[str, Any]
 
@@ -55,9 +57,27 @@ def _cached(function: Function) -> Function:
 
 @dataclass(frozen=True)
 class AtMost:
-    """In ``Annotated``: the largest number, length or size is this field of ``Limits``."""
+    """In ``Annotated``: the largest number, length or size is this field of ``Limits``, the validation's context."""
 
     limit: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        # Before the items of a list: pydantic checks them first.
+        return core_schema.with_info_before_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return {**handler(core), _LIMIT: self.limit}
+
+    def _check(self, value: Any, info: Info) -> Any:
+        size = len(value) if isinstance(value, str | list | dict) else value
+        if isinstance(size, int | float) and size > getattr(info.context, self.limit):
+            raise PydanticCustomError("at_most", "too large")
+        return value
+
+
+def at_most(number: int) -> Any:
+    """Return the field of a list or an object of so many items, which is read up to its first fault."""
+    return Field(max_length=number, fail_fast=True)
 
 
 def _kind(value: Any) -> str:
@@ -123,23 +143,22 @@ def expected_error(text: str, path: str = "") -> PydanticCustomError:
     return PydanticCustomError("expected", "{expected}", {"expected": text, "path": path})
 
 
-def validate(model: type[Model], value: Any, limits: Limits, name: str = "") -> Model:
+def validate(model: type[Model], value: Any, limits: Limits | None = None, name: str = "") -> Model:
     """Validate parsed JSON; ``name`` is its path in the request, empty for a whole body.
 
-    The model's ``AtMost`` bounds are those of ``limits``, which its validators get as their context.
+    ``limits`` are needed where the model has ``AtMost`` bounds.
 
     Raises:
         BadRequestError: The first fault; ``param`` is the path.
     """
     if not name and not isinstance(value, dict):
         raise BadRequestError("The body must be a JSON object.")
-    model = bound_model(model, limits)
     try:
         return model.model_validate(value, context=limits)
     except ValidationError as error:
         # At most one for each field of the model: each list, object and union stops at its first.
         fault = error.errors(include_url=False, include_input=False)[0]
-    raise _bad_request(fault, json_schema(model), name)
+    raise _bad_request(fault, json_schema(model, limits or Limits()), name)
 
 
 def unknown_name(name: str, known: Collection[str], path: str = "") -> BadRequestError:
@@ -154,62 +173,19 @@ def unknown_name(name: str, known: Collection[str], path: str = "") -> BadReques
 
 
 @_cached
-def bound_model(model: type[Model], limits: Limits) -> type[Model]:
-    """Return a model whose ``AtMost`` bounds are the numbers of ``limits``, in nested models too."""
-    hints = get_type_hints(model, include_extras=True)
-    fields: dict[str, Any] = {
-        name: (
-            _bound_type(hints[name], limits),
-            Field(default=field.default, alias=field.alias, description=field.description),
-        )
-        for name, field in model.model_fields.items()
-    }
-    return create_model(
-        model.__name__,
-        __base__=model,
-        __doc__=model.__doc__,
-        __module__=model.__module__,
-        # The fields have their descriptions; pydantic would search every loaded module for the class's source.
-        __cls_kwargs__={"use_attribute_docstrings": False},
-        **fields,
-    )
+def json_schema(model: type[BaseModel], limits: Limits) -> Schema:
+    """Return the JSON schema of a model whose ``AtMost`` bounds are the numbers of ``limits``."""
+    return cast("Schema", with_limits(model.model_json_schema(), limits))
 
 
-def _bound_type(kind: Any, limits: Limits) -> Any:
-    """Replace each ``AtMost`` in a type by its bound, and each model by its bound model."""
-    if isinstance(kind, type) and issubclass(kind, Body):
-        return bound_model(kind, limits)
-    origin, args = get_origin(kind), get_args(kind)
-    if origin is None or origin is Literal:
-        return kind
-    if origin is Annotated:
-        inner, *metadata = args
-        marks = [_bounds(mark, inner, limits) if isinstance(mark, AtMost) else [mark] for mark in metadata]
-        return Annotated[(_bound_type(inner, limits), *chain.from_iterable(marks))]
-    inside = tuple(_bound_type(part, limits) for part in args)
-    return Union[inside] if origin in (Union, UnionType) else origin[inside]  # noqa: UP007
-
-
-def _bounds(mark: AtMost, kind: Any, limits: Limits) -> list[Any]:
-    """Return pydantic's metadata for an ``AtMost`` bound: of a number, a length or a size."""
-    largest = getattr(limits, mark.limit)
-    if kind in (int, float):
-        return [Field(le=largest)]
-    if kind is str:
-        return [Field(max_length=largest)]
-
-    def check_size(value: Any) -> Any:
-        # Before the items: pydantic checks them first.
-        if isinstance(value, list | dict) and len(value) > largest:
-            raise PydanticCustomError("too_long", "too long")
-        return value
-
-    return [Field(max_length=largest, fail_fast=True), BeforeValidator(check_size)]
-
-
-@_cached
-def json_schema(model: type[BaseModel]) -> Schema:
-    return model.model_json_schema()
+def with_limits(schema: Any, limits: Limits) -> Any:
+    """Return a JSON schema, or a part of one, with the numbers of ``limits`` in place of their names."""
+    if isinstance(schema, list):
+        return [with_limits(part, limits) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bound = {_BOUNDS[schema["type"]]: getattr(limits, schema[_LIMIT])} if _LIMIT in schema else {}
+    return {name: with_limits(part, limits) for name, part in schema.items() if name != _LIMIT} | bound
 
 
 def _bad_request(fault: Mapping[str, Any], schema: Schema, name: str) -> BadRequestError:

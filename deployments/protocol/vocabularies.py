@@ -10,8 +10,8 @@ from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.structure import JsonSchema
 from deployments.protocol.generation.vocabulary import ChangedWords, VocabularyFields
-from deployments.protocol.validation import AtMost, validate
-from deployments.settings.limits import Limits
+from deployments.protocol.validation import validate
+from deployments.settings.limits import MAX_CHECK_BYTES, Limits
 from vocab.errors import InvalidWordListError, StructureError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import unspaced_language
@@ -22,7 +22,7 @@ from vocab.text.formats import Format
 class CheckRequest(VocabularyFields):
     """Asks which words of a text are in a list."""
 
-    text: Annotated[str, AtMost("max_check_bytes")]
+    text: Annotated[str, Field(max_length=MAX_CHECK_BYTES)]
     format: Format | None = None
     """Of the answer: ``json`` (the default), ``csv`` with a row for every place, or ``html``, a page."""
     new_words: ChangedWords | None = None

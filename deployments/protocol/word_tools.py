@@ -11,8 +11,8 @@ from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, ModelName, member_names, validate
-from deployments.settings.limits import Limits
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, ModelName, member_names, validate
+from deployments.settings.limits import MAX_NEXT_WORDS, MAX_TOOL_CHARS, Limits
 from vocab.answers import ExerciseKind
 from vocab.lists.wordlists import unspaced_language
 from vocab.marks import APOSTROPHES
@@ -48,8 +48,8 @@ _EXERCISES: Final[Mapping[str, Any]] = {
 }
 """What a request for exercises has by default."""
 
-Text = Annotated[str, AtMost("max_tool_chars")]
-Top = Annotated[int, Field(ge=1), AtMost("max_next_words")]
+Text = Annotated[str, Field(max_length=MAX_TOOL_CHARS)]
+Top = Annotated[int, Field(ge=1, le=MAX_NEXT_WORDS)]
 Offset = Annotated[int, Field(ge=0, le=INT32_MAX)]
 
 
@@ -83,7 +83,7 @@ class RewriteRequest(VocabularyFields):
 
     model: ModelName | None = None
     """The model that is served, or one of its adapters; by default the model."""
-    text: Annotated[str, Field(min_length=1), AtMost("max_tool_chars")]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_TOOL_CHARS)]
     keep_names: bool | None = None
     """Whether names that are not listed count as listed, as by default: words with a capital inside a sentence."""
     force: bool | None = None
@@ -104,7 +104,7 @@ class ExercisesRequest(VocabularyFields):
 
     model: ModelName | None = None
     """The model that is served, or one of its adapters; by default the model."""
-    text: Annotated[str, Field(min_length=1), AtMost("max_tool_chars")]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_TOOL_CHARS)]
     """Sentences that have other words are not used."""
     kinds: Annotated[list[ExerciseKind], Field(min_length=1, max_length=len(EXERCISE_KINDS))] | None = None
     """Which, in this order; by default all."""
@@ -137,7 +137,7 @@ def read_next(body: Any, *, limits: Limits, model_id: str, adapters: AdapterName
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    return _read(NextWordsRequest, body, limits, model_id, adapters, {"top": min(TOP, limits.max_next_words)})
+    return _read(NextWordsRequest, body, limits, model_id, adapters, {"top": TOP})
 
 
 def read_swap(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> ToolRequest:
@@ -146,7 +146,7 @@ def read_swap(body: Any, *, limits: Limits, model_id: str, adapters: AdapterName
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    request = _read(SwapRequest, body, limits, model_id, adapters, {"top": min(TOP, limits.max_next_words)})
+    request = _read(SwapRequest, body, limits, model_id, adapters, {"top": TOP})
     text, start, end = (request.body[name] for name in ("text", "start", "end"))
     if end > len(text):
         raise BadRequestError(f"'end' must be at most {len(text)}, the length of 'text' in code points.", "end")

@@ -7,7 +7,6 @@ from pydantic import AfterValidator, Field, model_validator
 from deployments.protocol.documents import DOCX, CheckedText, FontSize, Line, Tag, check_characters
 from deployments.protocol.validation import Body, expected_error, validate
 from deployments.protocol.word_tools import EXERCISE_KINDS, MAX_ITEMS
-from deployments.settings.limits import Limits
 
 MAX_EXERCISES: Final = 2 * len(EXERCISE_KINDS)
 """Of a worksheet."""
@@ -163,10 +162,10 @@ class WorksheetRequest(Body):
     """Above the key of a DOCX or plain text, by default ``Key``."""
 
 
-def read_worksheet(body: Any, *, limits: Limits) -> WorksheetRequest:
+def read_worksheet(body: Any) -> WorksheetRequest:
     """Check the parsed body of a request to ``/v1/documents/worksheet``.
 
     Raises:
         BadRequestError: The first fault found; ``param`` names the field.
     """
-    return validate(WorksheetRequest, body, limits)
+    return validate(WorksheetRequest, body)

@@ -1,9 +1,9 @@
-"""The limits of a request and of batches, read by the server, the batch path and the tests.
+"""The limits of a request and of batches: those that a service sets, and those that are fixed.
 
-Each has a default, what a request at the limit costs, and the case that set it.
+Each says what a request at the limit costs, and the case that set it.
 """
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -11,6 +11,99 @@ NO_REPEAT_NGRAM_SIZE: Final = 4
 """So many tokens in a row never come twice in constrained text, by default."""
 
 MAX_NGRAM_SIZE: Final = 64
+
+MAX_HEADER_BYTES: Final = 64 * 1024
+"""Costs its size. The proxy, which knows no settings, ends what is beyond that."""
+
+MAX_HEADERS: Final = 100
+"""Costs a tuple each. Set by the request with 10,000 headers;
+browsers behind proxies send about 40."""
+
+MAX_JSON_DEPTH: Final = 64
+"""Costs a stack frame of the JSON decoder each, whose own limit is 200. A deep JSON schema needs 20."""
+
+MAX_MESSAGES: Final = 1000
+"""Costs a pass of the chat template each. Set by the body with a million messages."""
+
+MAX_STOP_CHARS: Final = 256
+"""Costs as many characters held back in a stream. Set by the stop string of 1 MB."""
+
+MAX_WIDTH: Final = 16
+"""Costs a sequence of the batch and its KV cache each: beams, samples to choose from, continuations of a sentence.
+Set by ``num_beams = 17``."""
+
+MAX_LOGIT_BIAS: Final = 300
+"""Costs an entry of a tensor each. OpenAI's limit."""
+
+MAX_TOKEN_IDS: Final = 1000
+"""Entries of ``allowed_token_ids`` and its like. Costs an entry of a tensor each. A label set is far smaller."""
+
+MAX_BAD_WORDS: Final = 100
+"""Costs a few tokenised variants each. Set by analogy with ``stop``."""
+
+MAX_LIST_BYTES: Final = 2**20
+"""A list's words together, in UTF-8. Costs about 30 times its size in the compile. Matters only where
+``max_body_bytes`` is raised."""
+
+MAX_WORD_CHARS: Final = 100
+"""Costs as many states of the automaton. Set by the word of 10 KB; the longest in wordfreq's lists has 60 letters,
+and longer entries are phrases."""
+
+MAX_MUST_USE: Final = 32
+"""Entries of ``vocab.must_use``. Costs 50 µs each in every mask near their turn. Set by the words of a lesson."""
+
+MAX_CHANGED_WORDS: Final = 1000
+"""Entries of ``vocab.extra_words``, and of ``vocab.exclude_words``. Costs 0.1 ms each when they are new. Set by the
+names of a long novel, some hundreds."""
+
+MAX_CHOICES: Final = 1000
+"""Entries of ``structured_outputs.choice``. Costs a branch of a grammar each. An enumeration is far smaller."""
+
+MAX_SCHEMA_PARTS: Final = 1000
+"""Names and values of a JSON schema, or of those of all tools. Costs 1 s of a compile where they are 500 optional
+members; 1,900 take minutes. A form of 100 members has 600."""
+
+MAX_SCHEMA_CHARS: Final = 32 * 1024
+"""Names and strings of a JSON schema, or choices, together. Costs 1 s of a compile."""
+
+MAX_SCHEMA_REPEATS: Final = 2000
+"""Sum of the lengths and numbers of items that a JSON schema names. Costs up to 5 s of a compile where they
+overlap, 0.1 s elsewhere; a sum of 10,000 took more than 30 s."""
+
+MAX_TOOLS: Final = 128
+"""Costs a piece of the prompt each. OpenAI's limit."""
+
+MAX_ROWS: Final = 1024
+"""Prompts of one request for next-token rows. Costs a request to the engine each. Set by the body with a million
+prompts, which is refused before it is looked at; how many fit is said by ``max_rows_bytes`` for most models."""
+
+MAX_SCORED_BYTES: Final = 512 * 2**20
+"""Of the log-probabilities of a request for those of given tokens: its tokens, prompt included, times the model's
+vocabulary times 4 bytes. Costs twice as much on the engine's device for a step, beside its KV cache: vLLM computes
+those of a whole prompt at once. 2,730 tokens of a vocabulary of 49,152, 512 of 262,144."""
+
+MAX_CHECK_BYTES: Final = 2 * 2**20
+"""Of the body of a request to check a text. Costs 1.5 s of a thread and 0.1 GB per MB, and up to 50 MB of
+answer. Set by a long novel, 2 MB."""
+
+MAX_LISTED: Final = 1000
+"""Words of a list in one answer. Costs 60 bytes each. A page that a person reads has 100."""
+
+MAX_TOOL_CHARS: Final = 20_000
+"""Of the text of a word tool. Costs its reading; what is computed of it is bounded in tokens. A long article."""
+
+MAX_DOCUMENT_CHARS: Final = 200_000
+"""Of the text of a document to print. Costs up to 2 s of a thread, and its size. A book of 40,000 words."""
+
+MAX_NEXT_WORDS: Final = 100
+"""Words that are likeliest to come next, or in the place of another. Costs about two rows each."""
+
+MAX_NEXT_ROWS: Final = 256
+"""Next-token rows of one search for such words. Costs a sequence of one token in the engine each, 32 at once. Set
+by lists of rare words, whose beginnings are likely and which are not."""
+
+MAX_REWRITE_TOKENS: Final = 200_000
+"""That are read and drawn to rewrite one text; by estimate 1,000 for a word that is not listed."""
 
 _ANSWER_PER_CHECKED_BYTE: Final = 25
 
@@ -36,31 +129,11 @@ class Limits(BaseModel):
     what waits, in memory, for as long as it takes at this rate: 17 minutes for 64 MiB. Set by the client that took
     2.5 hours to read so many; half a megabit a second. Of most answers nothing waits: 0.5 MB lie in the kernel."""
 
-    max_header_bytes: int = Field(default=64 * 1024, ge=1024, le=64 * 1024)
-    """Costs its size. No more than the default: the proxy, which knows no settings, ends what is beyond that."""
-
-    max_headers: int = Field(default=100, ge=10, le=100)
-    """Costs a tuple each, and no more than the default, as for their bytes. Set by the request with 10,000 headers;
-    browsers behind proxies send about 40."""
-
-    max_json_depth: int = Field(default=64, ge=4, le=200)
-    """Costs a stack frame of the JSON decoder each, whose own limit is 200. A deep JSON schema needs 20."""
-
-    max_messages: int = Field(default=1000, ge=1)
-    """Costs a pass of the chat template each. Set by the body with a million messages."""
-
     max_stop: int = Field(default=4, ge=0)
     """Costs a search of the text per step each. OpenAI's own limit; vLLM's is 64."""
 
-    max_stop_chars: int = Field(default=256, ge=1)
-    """Costs as many characters held back in a stream. Set by the stop string of 1 MB."""
-
     max_n: int = Field(default=8, ge=1)
     """Costs a sequence of the batch and its KV cache each. Set by ``n = 10**9``."""
-
-    max_width: int = Field(default=16, ge=2, le=16)
-    """Costs a sequence of the batch and its KV cache each: beams, samples to choose from, continuations of a sentence.
-    Set by ``num_beams = 17``."""
 
     max_top_logprobs: int = Field(default=20, ge=0)
     """Costs a detokenised token per step each. OpenAI's limit and vLLM's default."""
@@ -70,80 +143,17 @@ class Limits(BaseModel):
     token and the token itself. Costs 1 kB and 10 µs of the replica and the ingress each. Set by eight texts of 600
     tokens with 20 alternatives, whose answer has 12 MB."""
 
-    max_logit_bias: int = Field(default=300, ge=0)
-    """Costs an entry of a tensor each. OpenAI's limit."""
-
-    max_token_ids: int = Field(default=1000, ge=0)
-    """Entries of ``allowed_token_ids`` and its like. Costs an entry of a tensor each. A label set is far smaller."""
-
-    max_bad_words: int = Field(default=100, ge=0)
-    """Costs a few tokenised variants each. Set by analogy with ``stop``."""
-
     max_list_words: int = Field(default=50_000, ge=1)
     """Entries of ``vocab.words``. Costs up to 5 s of a compile, once, and 10 ms of a thread for the check. Set by the
     longest list that ``max_body_bytes`` lets through in most languages; a learner's dictionary has 20,000."""
 
-    max_list_bytes: int = Field(default=2**20, ge=1)
-    """A list's words together, in UTF-8. Costs about 30 times its size in the compile. Matters only where
-    ``max_body_bytes`` is raised."""
-
-    max_word_chars: int = Field(default=100, ge=1, le=1000)
-    """Costs as many states of the automaton. Set by the word of 10 KB; the longest in wordfreq's lists has 60 letters,
-    and longer entries are phrases."""
-
-    max_must_use: int = Field(default=32, ge=0, le=32)
-    """Entries of ``vocab.must_use``. Costs 50 µs each in every mask near their turn. Set by the words of a lesson."""
-
-    max_changed_words: int = Field(default=1000, ge=0)
-    """Entries of ``vocab.extra_words``, and of ``vocab.exclude_words``. Costs 0.1 ms each when they are new. Set by the
-    names of a long novel, some hundreds."""
-
-    max_choices: int = Field(default=1000, ge=1)
-    """Entries of ``structured_outputs.choice``. Costs a branch of a grammar each. An enumeration is far smaller."""
-
-    max_schema_parts: int = Field(default=1000, ge=1)
-    """Names and values of a JSON schema, or of those of all tools. Costs 1 s of a compile where they are 500 optional
-    members; 1,900 take minutes. A form of 100 members has 600."""
-
-    max_schema_chars: int = Field(default=32 * 1024, ge=1)
-    """Names and strings of a JSON schema, or choices, together. Costs 1 s of a compile."""
-
-    max_schema_repeats: int = Field(default=2000, ge=0)
-    """Sum of the lengths and numbers of items that a JSON schema names. Costs up to 5 s of a compile where they
-    overlap, 0.1 s elsewhere; a sum of 10,000 took more than 30 s."""
-
-    max_tools: int = Field(default=128, ge=0)
-    """Costs a piece of the prompt each. OpenAI's limit."""
-
     max_input_tokens: int = Field(default=1024, ge=1)
     """Costs KV cache and prefill time. Measured in the replica, after tokenising."""
-
-    max_rows: int = Field(default=1024, ge=1)
-    """Prompts of one request for next-token rows. Costs a request to the engine each. Set by the body with a million
-    prompts, which is refused before it is looked at; how many fit is said by ``max_rows_bytes`` for most models."""
 
     max_rows_bytes: int = Field(default=64 * 2**20, ge=2**20)
     """Of the rows of one request: prompts times the model's vocabulary times 4 bytes, or 2 in float16. Costs as much in
     Ray's object store until the client has taken them; an ingress keeps four times as much for all answers that wait,
     three times for one key. 341 rows of 49,152 tokens, 64 of 262,144."""
-
-    max_scored_bytes: int = Field(default=512 * 2**20, ge=2**20)
-    """Of the log-probabilities of a request for those of given tokens: its tokens, prompt included, times the model's
-    vocabulary times 4 bytes. Costs twice as much on the engine's device for a step, beside its KV cache: vLLM computes
-    those of a whole prompt at once. 2,730 tokens of a vocabulary of 49,152, 512 of 262,144."""
-
-    max_check_bytes: int = Field(default=2 * 2**20, ge=1024)
-    """Of the body of a request to check a text. Costs 1.5 s of a thread and 0.1 GB per MB, and up to 50 MB of
-    answer. Set by a long novel, 2 MB."""
-
-    max_listed: int = Field(default=1000, ge=1)
-    """Words of a list in one answer. Costs 60 bytes each. A page that a person reads has 100."""
-
-    max_tool_chars: int = Field(default=20_000, ge=1)
-    """Of the text of a word tool. Costs its reading; what is computed of it is bounded in tokens. A long article."""
-
-    max_document_chars: int = Field(default=200_000, ge=1)
-    """Of the text of a document to print. Costs up to 2 s of a thread, and its size. A book of 40,000 words."""
 
     max_file_bytes: int = Field(default=20 * 2**20, ge=1024)
     """Of a file whose text is read. Costs its size, and up to 2 GiB in a process of its own. A book with pictures."""
@@ -154,16 +164,6 @@ class Limits(BaseModel):
     max_file_s_per_minute: float = Field(default=20.0, gt=0)
     """Processor seconds that the files of a key take in each ingress in a minute; costs a third of a core. A key that
     has used them up waits until those of its last file are made up for. Set by a class that sends its books at once."""
-
-    max_next_words: int = Field(default=100, ge=1)
-    """Words that are likeliest to come next, or in the place of another. Costs about two rows each."""
-
-    max_next_rows: int = Field(default=256, ge=1)
-    """Next-token rows of one search for such words. Costs a sequence of one token in the engine each, 32 at once. Set
-    by lists of rare words, whose beginnings are likely and which are not."""
-
-    max_rewrite_tokens: int = Field(default=200_000, ge=1)
-    """That are read and drawn to rewrite one text; by estimate 1,000 for a word that is not listed."""
 
     max_new_tokens: int = Field(default=1024, ge=1)
     """Costs a step of the engine each. Also the default of a request that names no number."""
@@ -179,7 +179,16 @@ class Limits(BaseModel):
     @property
     def max_answer_bytes(self) -> int:
         """Bytes of the largest whole answer: rows, or the check of the longest text."""
-        return max(self.max_rows_bytes, _ANSWER_PER_CHECKED_BYTE * self.max_check_bytes)
+        return max(self.max_rows_bytes, _ANSWER_PER_CHECKED_BYTE * MAX_CHECK_BYTES)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_fixed(cls, values: Any) -> Any:
+        """Refuse what was a setting once, by its name."""
+        for name in values if isinstance(values, dict) else ():
+            if name not in cls.model_fields and (fixed := globals().get(str(name).upper())) is not None:
+                raise ValueError(f"limits.{name} is no longer a setting: it is always {fixed}; leave it out")
+        return values
 
     @model_validator(mode="after")
     def _check_allowed(self) -> Self:

@@ -143,7 +143,7 @@ def _add_batches(route: Route, batches: BatchClient, limits: Limits) -> None:
     @route("POST", "/v1/batches", body=BatchRequest, answer=Batch)
     async def create_batch(request: Request) -> Response:
         """Answer the lines of a file."""
-        fields = parse_json(await read_json_body(request, limits), limits)
+        fields = parse_json(await read_json_body(request, limits))
         return JSONResponse(await batches.call(caller_of(request), "create_batch", fields))
 
     @route("GET", "/v1/batches", answer=BatchPage, query={**_AFTER, **_limit(MAX_BATCHES_LISTED)})

@@ -32,8 +32,8 @@ from deployments.errors import (
     TooManyRequestsError,
 )
 from deployments.protocol.batches import ENDPOINT, MAX_BATCHES_LISTED, read_batch
-from deployments.protocol.strict_json import MAX_DEPTH, JsonError, loads
-from deployments.settings.limits import Limits
+from deployments.protocol.strict_json import JsonError, loads
+from deployments.settings.limits import MAX_JSON_DEPTH
 from deployments.settings.service import Settings
 from deployments.storage import PartialFile
 
@@ -168,7 +168,6 @@ class BatchService(FileService):
         return to_lines(
             uploaded.file.read(),
             parameters,
-            limits=self._settings.limits,
             model_id=self._settings.model_id,
             max_lines=self._limits.max_lines,
         )
@@ -211,9 +210,7 @@ class BatchService(FileService):
         return batch
 
 
-def to_lines(
-    content: bytes, parameters: Mapping[str, Any], *, limits: Limits, model_id: str, max_lines: int
-) -> Iterator[bytes]:
+def to_lines(content: bytes, parameters: Mapping[str, Any], *, model_id: str, max_lines: int) -> Iterator[bytes]:
     """Turn a job's JSON list into the lines of a batch, one for each item, named ``"0"``, ``"1"``, …
 
     Each has its line break.
@@ -227,7 +224,7 @@ def to_lines(
         BadRequestError: It is not a JSON list, has no item or too many. Raised before the first line.
     """
     try:
-        requests = loads(content, min(limits.max_json_depth + 1, MAX_DEPTH))
+        requests = loads(content, MAX_JSON_DEPTH + 1)
     except JsonError as error:
         raise BadRequestError(f"The file must be a JSON list of chat requests: {error}.", "file") from None
     if not isinstance(requests, list):

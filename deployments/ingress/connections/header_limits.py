@@ -11,10 +11,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from deployments.errors import ApiError, BadRequestError, HeadersTooLargeError
 from deployments.ingress.connections.idle_connections import abort
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS
 
-MAX_BYTES: Final[int] = Limits.model_fields["max_header_bytes"].default
-MAX_HEADERS: Final[int] = Limits.model_fields["max_headers"].default
 """The defaults, for the proxy knows no settings; the ingress refuses what is beyond those."""
 
 MAX_PIPELINED: Final = 8
@@ -59,7 +57,7 @@ class HeaderLimitProtocol(HttpToolsProtocol):
             del self._unread[:end]
             self._unparsed_bytes += len(piece)
             super().data_received(piece)
-            if self._unparsed_bytes > MAX_BYTES and not self.transport.is_closing():
+            if self._unparsed_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
                 self._refusal = _too_many_bytes()
                 self.send_400_response("")
         if self._unread:
@@ -117,9 +115,9 @@ class HeaderLimitProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _count(self, num_bytes: int) -> None:
-        """Add to the request's header bytes; refuse it beyond ``MAX_BYTES``."""
+        """Add to the request's header bytes; refuse it beyond ``MAX_HEADER_BYTES``."""
         self._header_bytes += num_bytes
-        if self._header_bytes > MAX_BYTES:
+        if self._header_bytes > MAX_HEADER_BYTES:
             raise self._refuse(_too_many_bytes())
 
     def _refuse(self, error: ApiError) -> ApiError:
@@ -140,4 +138,4 @@ def _end_of_few(data: bytearray) -> int:
 
 
 def _too_many_bytes() -> HeadersTooLargeError:
-    return HeadersTooLargeError(f"The headers have more than {MAX_BYTES} bytes.")
+    return HeadersTooLargeError(f"The headers have more than {MAX_HEADER_BYTES} bytes.")

@@ -56,7 +56,7 @@ def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
     async def load_lora_adapter(request: Request) -> Response:
         """Load an adapter into every replica, those that start later too; with a key of an operator."""
         check_operator(request)
-        asked = await read_checked(request, limits, lambda body: read_change(LoadLoraAdapterRequest, body, limits))
+        asked = await read_checked(request, limits, lambda body: read_change(LoadLoraAdapterRequest, body))
         await finish(loader().load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' added successfully.")
 
@@ -64,7 +64,7 @@ def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
     async def unload_lora_adapter(request: Request) -> Response:
         """Unload an adapter that was loaded so; with a key of an operator."""
         check_operator(request)
-        asked = await read_checked(request, limits, lambda body: read_change(UnloadLoraAdapterRequest, body, limits))
+        asked = await read_checked(request, limits, lambda body: read_change(UnloadLoraAdapterRequest, body))
         await finish(loader().unload(asked.lora_name))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' removed successfully.")
 

@@ -14,7 +14,6 @@ import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections import defaultdict
 from contextlib import suppress
-from functools import partial
 from typing import Final
 from urllib.parse import quote
 
@@ -32,7 +31,7 @@ from deployments.protocol.documents import DOCX, DocumentRequest, read_document
 from deployments.protocol.openapi.answers import DocumentText
 from deployments.protocol.openapi.document import BINARY, BYTES
 from deployments.protocol.worksheets import MEDIA_TYPES, WorksheetRequest, read_worksheet
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_CHECK_BYTES, Limits
 from deployments.settings.service import Settings
 from vocab.documents.process import REFUSED, command
 from vocab.documents.zipped import DAMAGED
@@ -63,7 +62,7 @@ def add_documents(routes: Routes, settings: Settings, backlog: Backlog) -> None:
     @routes.add("POST", "/v1/documents", body=DocumentRequest, answer={DOCX: BINARY}, part="chat", places=places)
     async def make_document(request: Request) -> Response:
         """A text as a file of Word, with a title and a glossary."""
-        asked = await read_checked(request, limits, partial(read_document, limits=limits))
+        asked = await read_checked(request, limits, read_document)
         with api_errors(request, "new_words"):
             file = await unless_client_leaves(request.receive, asyncio.to_thread(write_docx, asked))
         return WholeAnswer(file, DOCX, backlog, _as_file(asked.title, "docx"))
@@ -78,7 +77,7 @@ def add_documents(routes: Routes, settings: Settings, backlog: Backlog) -> None:
     )
     async def make_worksheet(request: Request) -> Response:
         """Exercises as a file: for Word, a learning platform, or Anki."""
-        asked = await read_checked(request, limits, partial(read_worksheet, limits=limits))
+        asked = await read_checked(request, limits, read_worksheet)
         form = WORKSHEET_FORMATS[asked.format]
         with api_errors(request):
             file = await unless_client_leaves(request.receive, asyncio.to_thread(form.write, asked))
@@ -180,7 +179,7 @@ class _FileReaders:
         The seconds are None where the process does not say them.
         """
         process = await asyncio.create_subprocess_exec(
-            *command(name, self._limits.max_file_s, self._limits.max_check_bytes),
+            *command(name, self._limits.max_file_s, MAX_CHECK_BYTES),
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,

@@ -31,7 +31,7 @@ from deployments.protocol.word_tools import (
     read_swap,
 )
 from deployments.rates import Rates
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_CHECK_BYTES, MAX_LISTED, MAX_NEXT_ROWS, MAX_REWRITE_TOKENS
 from deployments.settings.service import Settings
 from deployments.vocabulary.list_queries import AskCheck, AskVocabularies, AskWords, Question
 from vocab.answers import CheckReport, NextWords, OtherWords, RewrittenText, VocabularyList, VocabularyWords
@@ -76,7 +76,7 @@ def add_vocabularies(routes: Routes, settings: Settings, backend: Backend, backl
 
     words_query = {
         "offset": {"type": "integer", "minimum": 0},
-        "limit": {"type": "integer", "minimum": 1, "maximum": limits.max_listed},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
         "q": {"type": "string", "description": "A part of the words, in any capitals."},
     }
 
@@ -85,9 +85,9 @@ def add_vocabularies(routes: Routes, settings: Settings, backend: Backend, backl
         """The words of a list in rank order; with ``q`` those that have it in them, first those that begin with it."""
         query = read_query(request, WORD_PARAMETERS)
         limit = whole_number(query, "limit")
-        limit = min(DEFAULT_LIMIT, limits.max_listed) if limit is None else limit
-        if not 1 <= limit <= limits.max_listed:
-            raise BadRequestError(f"'limit' must be from 1 to {limits.max_listed}.", "limit")
+        limit = DEFAULT_LIMIT if limit is None else limit
+        if not 1 <= limit <= MAX_LISTED:
+            raise BadRequestError(f"'limit' must be from 1 to {MAX_LISTED}.", "limit")
         if len(looked_for := query.get("q", "")) > MAX_QUERY_CHARS:
             raise BadRequestError(f"'q' must be at most {MAX_QUERY_CHARS} characters.", "q")
         question = AskWords(list_id, whole_number(query, "offset") or 0, limit, looked_for)
@@ -103,7 +103,7 @@ def add_vocabularies(routes: Routes, settings: Settings, backend: Backend, backl
     )
     async def check_text(request: Request) -> Response:
         """Which words of a text are in a list, and where those are that are not: what ``wordbound check`` writes."""
-        asked = await read_checked(request, limits, partial(read_check, limits=limits), limits.max_check_bytes)
+        asked = await read_checked(request, limits, partial(read_check, limits=limits), MAX_CHECK_BYTES)
         question = AskCheck(
             asked.spec, asked.text, asked.form, asked.new_words, asked.with_words, asked.schema, asked.with_readings
         )
@@ -141,7 +141,7 @@ def add_word_tools(
         asked = await read_checked(request, limits, partial(read, **known))
         caller = caller_of(request)
         with api_errors(request, asked.list_param):
-            await take_tokens(rates, request.scope, settings, num_tool_tokens(tool, asked.body, limits), _SHORTER)
+            await take_tokens(rates, request.scope, settings, num_tool_tokens(tool, asked.body), _SHORTER)
             vocabulary = await unless_client_leaves(request.receive, backend.resolve(asked.vocabulary, caller.owner))
             answer = backend.answer(WordToolRequest(tool, asked.body, vocabulary, asked.vocabulary, caller))
             return await respond(request, answer, is_stream=bool(asked.body.get("stream")), backlog=backlog)
@@ -167,17 +167,17 @@ def add_word_tools(
         return await respond_to(request, "exercises", read_exercises)
 
 
-def num_tool_tokens(tool: Tool, body: dict[str, Any], limits: Limits) -> int:
+def num_tool_tokens(tool: Tool, body: dict[str, Any]) -> int:
     """Estimate the tokens that a word tool may cost.
 
     A row counts as one, for it is a token that is drawn.
     """
     num_chars = len(body["text"])
     if tool == "next":
-        return num_chars // CHARS_PER_TOKEN + limits.max_next_rows
+        return num_chars // CHARS_PER_TOKEN + MAX_NEXT_ROWS
     if tool == "swap":
-        return limits.max_next_rows + _CANDIDATES * min(num_chars, _CHARS_READ) // CHARS_PER_TOKEN
+        return MAX_NEXT_ROWS + _CANDIDATES * min(num_chars, _CHARS_READ) // CHARS_PER_TOKEN
     if tool == "exercises":
         num_items: int = body["num_items"] * len(body["kinds"])
-        return min(_TOKENS_PER_ITEM * num_items, limits.max_rewrite_tokens)
-    return min(_TOKENS_PER_CHAR * num_chars, limits.max_rewrite_tokens)
+        return min(_TOKENS_PER_ITEM * num_items, MAX_REWRITE_TOKENS)
+    return min(_TOKENS_PER_CHAR * num_chars, MAX_REWRITE_TOKENS)

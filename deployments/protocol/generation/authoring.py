@@ -6,7 +6,8 @@ from pydantic import Field
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked, VocabularySpec
 from deployments.errors import BadRequestError
-from deployments.protocol.validation import INT64_MAX, AtMost, Body
+from deployments.protocol.validation import INT64_MAX, Body, at_most
+from deployments.settings.limits import MAX_MUST_USE, MAX_WORD_CHARS
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import unspaced_language
@@ -29,7 +30,7 @@ class NewWordsMembers(Body):
 
 
 class MustUseMembers(Body):
-    word: Annotated[str, Field(min_length=1), AtMost("max_word_chars")]
+    word: Annotated[str, Field(min_length=1, max_length=MAX_WORD_CHARS)]
     """Need not be listed."""
     count: Annotated[int, Field(ge=1, le=MAX_USES)] | None = None
     """How often it has to occur; by default once."""
@@ -40,7 +41,7 @@ class MustUseMembers(Body):
 class AuthorMembers(Body):
     new_words: NewWordsMembers | None = None
     """Words from beyond the list that may come besides; the answer lists them for a glossary."""
-    must_use: Annotated[list[MustUseMembers], AtMost("max_must_use")] | None = None
+    must_use: Annotated[list[MustUseMembers], at_most(MAX_MUST_USE)] | None = None
     """Words that have to occur. The answer says how often each did: a text ends within ``max_tokens`` in any case."""
     max_sentence_words: Annotated[int, Field(ge=2, le=1000)] | None = None
     """Words of a sentence at most."""

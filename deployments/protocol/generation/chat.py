@@ -8,7 +8,17 @@ from deployments.protocol.generation.decoding import DecodingFields
 from deployments.protocol.generation.messages import Messages
 from deployments.protocol.generation.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
 from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, Body, ModelName, by_kind, expected_error
+from deployments.protocol.validation import (
+    INT32_MAX,
+    INT64_MAX,
+    AtMost,
+    Body,
+    ModelName,
+    at_most,
+    by_kind,
+    expected_error,
+)
+from deployments.settings.limits import MAX_BAD_WORDS, MAX_LOGIT_BIAS, MAX_STOP_CHARS, MAX_TOKEN_IDS
 
 _REFUSED: Final = (
     "add_special_tokens audio chat_template documents echo ec_transfer_params function_call "
@@ -38,13 +48,13 @@ Penalty = Annotated[float, Field(ge=-2, le=2)]
 Probability = Annotated[float, Field(ge=1e-6, le=1)]
 """The floor keeps it from vanishing in float32, in which the engine subtracts it from 1."""
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
-TokenIds = Annotated[list[TokenId], AtMost("max_token_ids")]
+TokenIds = Annotated[list[TokenId], at_most(MAX_TOKEN_IDS)]
 WrittenTokenId = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,9})$")]
 """Canonical, so that no two names mean one token."""
-LogitBias = Annotated[dict[WrittenTokenId, Annotated[float, Field(ge=-100, le=100)]], AtMost("max_logit_bias")]
+LogitBias = Annotated[dict[WrittenTokenId, Annotated[float, Field(ge=-100, le=100)]], at_most(MAX_LOGIT_BIAS)]
 NumTokens = Annotated[int, Field(ge=1), AtMost("max_new_tokens")]
 Count = Annotated[int, Field(ge=0, le=1000)]
-StopString = Annotated[str, Field(min_length=1), AtMost("max_stop_chars")]
+StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARS)]
 Stop = Annotated[
     Annotated[StopString, Tag("a scalar")] | Annotated[list[StopString], AtMost("max_stop"), Tag("a list")],
     by_kind,
@@ -127,7 +137,7 @@ class SamplingFields(Body):
     """What the answer has to match, in vLLM's terms; not with a vocabulary."""
     allowed_token_ids: Annotated[TokenIds, Field(min_length=1)] | None = None
     """Only these tokens may come; not with a vocabulary."""
-    bad_words: Annotated[list[StopString], AtMost("max_bad_words")] | None = None
+    bad_words: Annotated[list[StopString], at_most(MAX_BAD_WORDS)] | None = None
     """Words that do not come; with a vocabulary single words, in every form."""
     ignore_eos: bool | None = None
     """Go on to ``max_tokens``; not with a vocabulary."""

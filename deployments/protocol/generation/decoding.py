@@ -11,8 +11,8 @@ from pydantic import Field
 
 from deployments.contract import MAX_RESCUE, Decoding
 from deployments.errors import BadRequestError
-from deployments.protocol.validation import AtMost, Body
-from deployments.settings.limits import MAX_NGRAM_SIZE
+from deployments.protocol.validation import Body
+from deployments.settings.limits import MAX_NGRAM_SIZE, MAX_WIDTH
 from vocab.decoding.select import Select
 
 BACKTRACKING_SAMPLING: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1}
@@ -82,7 +82,7 @@ another beginning of a word knows the model's own probabilities, which penalties
 class Search(Body):
     """A search sentence by sentence."""
 
-    width: Annotated[int, Field(ge=2), AtMost("max_width")]
+    width: Annotated[int, Field(ge=2, le=MAX_WIDTH)]
     """How many continuations are drawn up to each sentence end."""
 
 
@@ -103,13 +103,13 @@ class DecodingMembers(Body):
 
 
 class DecodingFields(Body):
-    num_beams: Annotated[int, Field(ge=1), AtMost("max_width")] | None = None
+    num_beams: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
     """Beam search of this width."""
     length_penalty: Annotated[float, Field(ge=-10, le=10)] | None = None
     """Finished beams are ranked by log p divided by their length to this power."""
     early_stopping: bool | Literal["never"] | None = None
     """When a beam search ends, as in transformers."""
-    best_of: Annotated[int, Field(ge=1), AtMost("max_width")] | None = None
+    best_of: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
     """Draw so many texts and choose among them."""
     no_repeat_ngram_size: Annotated[int, Field(ge=0, le=MAX_NGRAM_SIZE)] | None = None
     """So many tokens in a row may not come twice; 0 for any number."""

@@ -16,8 +16,7 @@ from deployments.errors import ApiError, BadRequestError
 from deployments.protocol.generation.chat import NumTokens, Penalty, Probability
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
 from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, ModelName, bound_model, expected_error, json_schema, validate
-from deployments.settings.limits import Limits
+from deployments.protocol.validation import INT32_MAX, ModelName, expected_error, validate
 
 _DONE: Final = "[DONE]"
 
@@ -66,11 +65,8 @@ class GenerateRequest(VocabularyFields):
 class GenerateRequestReader:
     """Reads requests to ``/generate``, by turning them into chat requests."""
 
-    def __init__(self, chats: ChatRequestReader, limits: Limits) -> None:
+    def __init__(self, chats: ChatRequestReader) -> None:
         self._chats = chats
-        self._limits = limits
-        # As for chats: the first request should not wait for it.
-        json_schema(bound_model(GenerateRequest, limits))
 
     def read(self, body: Any) -> ChatRequest:
         """Check a parsed JSON body and return the chat request that stands for it.
@@ -81,7 +77,7 @@ class GenerateRequestReader:
         if not isinstance(body, dict):
             raise BadRequestError("The body must be a JSON object.")
         given = {name: value for name, value in body.items() if value is not None}
-        prompt = validate(GenerateRequest, given, self._limits).prompt
+        prompt = validate(GenerateRequest, given, self._chats.limits).prompt
         chat = {name: value for name, value in given.items() if name not in ("prompt", "max_new_tokens")}
         chat["messages"] = [{"role": "user", "content": prompt}]
         if "max_new_tokens" in given:

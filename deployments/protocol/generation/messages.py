@@ -19,7 +19,8 @@ from pydantic import (
 )
 
 from deployments.protocol.strict_json import JsonError, loads
-from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected_error
+from deployments.protocol.validation import Body, Loose, at_most, by_kind, expected_error
+from deployments.settings.limits import MAX_MESSAGES, MAX_TOOLS
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -42,14 +43,14 @@ class TextPart(Body):
 
 
 Content = Annotated[
-    Annotated[str, Tag("a scalar")] | Annotated[list[TextPart], AtMost("max_messages"), Tag("a list")], by_kind
+    Annotated[str, Tag("a scalar")] | Annotated[list[TextPart], at_most(MAX_MESSAGES), Tag("a list")], by_kind
 ]
 
 
-def _json_object(text: str, info: Info) -> str:
+def _json_object(text: str) -> str:
     """Check that a string holds a JSON object; the engine would parse it without a limit of depth."""
     try:
-        if isinstance(loads(text.encode() or b"{}", info.context.max_json_depth), dict):
+        if isinstance(loads(text.encode() or b"{}"), dict):
             return text
         raise expected_error("a JSON object, written in a string")
     except JsonError as error:
@@ -137,7 +138,7 @@ class AssistantMessage(Message):
     refusal: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
-    tool_calls: Annotated[list[ToolCall], Field(min_length=1), AtMost("max_tools")] | None = None
+    tool_calls: Annotated[list[ToolCall], Field(min_length=1), at_most(MAX_TOOLS)] | None = None
 
 
 def _role(value: Any) -> str:
@@ -163,6 +164,6 @@ Messages = Annotated[
         ]
     ],
     Field(min_length=1),
-    AtMost("max_messages"),
+    at_most(MAX_MESSAGES),
     AfterValidator(_check_some_text),
 ]

@@ -23,7 +23,7 @@ from deployments.protocol.generation.completion import CompletionFields, Complet
 from deployments.protocol.generation.decoding import COMBINABLE, decoding_of, sampling_defaults
 from deployments.protocol.generation.listed_json import json_field, listed_schema
 from deployments.protocol.generation.vocabulary import Vocabulary, VocabularyFields, without_bad_words
-from deployments.protocol.validation import bound_model, json_schema, member_names, unknown_name, validate
+from deployments.protocol.validation import json_schema, member_names, unknown_name, validate
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 
@@ -64,10 +64,10 @@ class ChatRequestReader:
     ) -> None:
         self._model_id = model_id
         self._adapters = adapters
-        self._limits = limits
+        self.limits = limits
         self._hint = hint
-        # Fills both caches; the first request and its error would take 0.2 s of the event loop for it.
-        json_schema(bound_model(self._model, limits))
+        # The first error would take 0.1 s of the event loop for it.
+        json_schema(self._model, limits)
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -97,7 +97,7 @@ class ChatRequestReader:
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
         if has_vocabulary and given.get("continue_final_message"):
             _check_prefill(given)
-        return self._assemble(validate(self._model, given, self._limits))
+        return self._assemble(validate(self._model, given, self.limits))
 
     def _is_refused(self, name: str) -> bool:
         return is_refused(name)
@@ -115,7 +115,7 @@ class ChatRequestReader:
         fields = request.model_dump(exclude_none=True, exclude={"vocab"})
         body = {name: value for name, value in fields.items() if name in self._passed_on}
         body["max_tokens"] = self._max_tokens(fields)
-        _check_grammar_tokens(fields, body["max_tokens"], self._limits)
+        _check_grammar_tokens(fields, body["max_tokens"], self.limits)
         if body.get("min_tokens", 0) > body["max_tokens"]:
             raise BadRequestError("'min_tokens' must not be larger than 'max_tokens'.", "min_tokens")
         if request.stream_options is not None and not request.stream:
@@ -152,9 +152,9 @@ class ChatRequestReader:
         num_each = (num_ids or int(body.get(name, 0))) + 1
         num_texts = num_prompts(body) * body.get("n", 1)
         number = num_texts * body["max_tokens"] * num_each
-        if number > self._limits.max_logprobs:
+        if number > self.limits.max_logprobs:
             raise BadRequestError(
-                f"An answer has at most {self._limits.max_logprobs} log-probabilities, and these fields ask for "
+                f"An answer has at most {self.limits.max_logprobs} log-probabilities, and these fields ask for "
                 f"{number}: {num_texts} texts ('n'), each of 'max_tokens' {body['max_tokens']} tokens, each with "
                 f"{num_each} of them ('{name}' and its own). Ask for less of one of these, or send several requests.",
                 name,
@@ -167,9 +167,9 @@ class ChatRequestReader:
             raise BadRequestError(
                 "'max_tokens' and 'max_completion_tokens' differ. Give one of them.", "max_completion_tokens"
             )
-        allowed = self._limits.allowed_new_tokens
+        allowed = self.limits.allowed_new_tokens
         if not given:
-            return max(allowed, default=self._limits.max_new_tokens)
+            return max(allowed, default=self.limits.max_new_tokens)
         if allowed and given[0] not in allowed:
             name = "max_tokens" if "max_tokens" in fields else "max_completion_tokens"
             raise BadRequestError(f"'{name}' must be one of {', '.join(map(str, sorted(allowed)))} here.", name)
@@ -199,9 +199,9 @@ class CompletionRequestReader(ChatRequestReader):
 
     @override
     def _max_tokens(self, fields: dict[str, Any]) -> int:
-        allowed = self._limits.allowed_new_tokens
+        allowed = self.limits.allowed_new_tokens
         # Where only some numbers are allowed, the next above OpenAI's own default, or else the largest.
-        largest = max(allowed, default=min(completion.MAX_TOKENS, self._limits.max_new_tokens))
+        largest = max(allowed, default=min(completion.MAX_TOKENS, self.limits.max_new_tokens))
         usual = min((number for number in allowed if number >= completion.MAX_TOKENS), default=largest)
         return super()._max_tokens({"max_tokens": usual, **fields})
 
@@ -224,9 +224,9 @@ class CompletionRequestReader(ChatRequestReader):
                 "'prompt' must be one prompt for a search, or where a score is asked for: send several requests.",
                 "prompt",
             )
-        if num_prompts(body) * body.get("n", 1) > self._limits.max_n:
+        if num_prompts(body) * body.get("n", 1) > self.limits.max_n:
             raise BadRequestError(
-                f"'prompt' must be at most {self._limits.max_n} prompts together, where each counts 'n' times: send "
+                f"'prompt' must be at most {self.limits.max_n} prompts together, where each counts 'n' times: send "
                 "several requests.",
                 "prompt",
             )

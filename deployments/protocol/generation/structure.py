@@ -18,26 +18,33 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from deployments.errors import printable
 from deployments.protocol.generation.messages import Name
 from deployments.protocol.strict_json import JsonError, loads
-from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected_error
-from deployments.settings.limits import Limits
+from deployments.protocol.validation import Body, Loose, at_most, by_kind, expected_error
+from deployments.settings.limits import (
+    MAX_CHOICES,
+    MAX_SCHEMA_CHARS,
+    MAX_SCHEMA_PARTS,
+    MAX_SCHEMA_REPEATS,
+    MAX_STOP_CHARS,
+    MAX_TOOLS,
+)
 
 SCHEMA_FIELD: Final = "response_format.json_schema.schema"
 
 _KINDS: Final = ("json", "regex", "choice", "grammar", "json_object")
 
 
-def _check_schema(schema: dict[str, Any], info: Info) -> dict[str, Any]:
-    check_size(schema, info.context)
+def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    check_size(schema)
     check_references(schema)
     return schema
 
 
-def _parse_schema(schema: Any, info: Info) -> Any:
+def _parse_schema(schema: Any) -> Any:
     """Parse a JSON schema that came as a string; return others as they are."""
     if not isinstance(schema, str):
         return schema
     try:
-        return loads(schema.encode(), info.context.max_json_depth)
+        return loads(schema.encode())
     except JsonError as error:
         raise expected_error(f"a JSON schema ({error})") from None
 
@@ -79,9 +86,9 @@ ResponseFormat = Annotated[
 ]
 
 
-def _check_choices(choices: list[str], info: Info) -> list[str]:
-    if sum(map(len, choices)) > info.context.max_schema_chars:
-        raise expected_error(f"choices of at most {info.context.max_schema_chars} characters together")
+def _check_choices(choices: list[str]) -> list[str]:
+    if sum(map(len, choices)) > MAX_SCHEMA_CHARS:
+        raise expected_error(f"choices of at most {MAX_SCHEMA_CHARS} characters together")
     return choices
 
 
@@ -94,17 +101,17 @@ class StructuredOutputs(Body):
     """A JSON schema, as an object or as JSON in a string."""
     choice: (
         Annotated[
-            list[Annotated[str, Field(min_length=1), AtMost("max_stop_chars")]],
+            list[Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARS)]],
             Field(min_length=1),
-            AtMost("max_choices"),
+            at_most(MAX_CHOICES),
             AfterValidator(_check_choices),
         ]
         | None
     ) = None
     """The answer is one of these."""
-    regex: Annotated[str, Field(min_length=1), AtMost("max_schema_chars")] | None = None
+    regex: Annotated[str, Field(min_length=1, max_length=MAX_SCHEMA_CHARS)] | None = None
     """The answer as a whole matches this regular expression."""
-    grammar: Annotated[str, Field(min_length=1), AtMost("max_schema_chars")] | None = None
+    grammar: Annotated[str, Field(min_length=1, max_length=MAX_SCHEMA_CHARS)] | None = None
     """The answer is a text of this grammar: in EBNF (rules have ``::=``) or in llguidance's Lark."""
     json_object: bool | None = None
     disable_any_whitespace: bool | None = None
@@ -143,17 +150,17 @@ class NamedTool(Loose):
     function: Named
 
 
-def _check_tools(tools: list[Tool], info: Info) -> list[Tool]:
+def _check_tools(tools: list[Tool]) -> list[Tool]:
     """Check the JSON schemas of all tools, their size together."""
     # Where a tool must be used, the engine compiles the schemas of all of them as one.
     schemas = [tool.function.parameters for tool in tools if tool.function.parameters is not None]
-    check_size(schemas, info.context)
+    check_size(schemas)
     for schema in schemas:
         check_references(schema)
     return tools
 
 
-Tools = Annotated[list[Tool], AtMost("max_tools"), AfterValidator(_check_tools)]
+Tools = Annotated[list[Tool], at_most(MAX_TOOLS), AfterValidator(_check_tools)]
 ToolChoice = Annotated[
     Annotated[Literal["none", "auto", "required"], Tag("a scalar")] | Annotated[NamedTool, Tag("an object")], by_kind
 ]
@@ -187,7 +194,7 @@ _REFUSED: Final[dict[str, type | tuple[type, ...]]] = {
 they stand: what is an example and what is a schema is not told apart."""
 
 
-def check_size(value: Any, limits: Limits) -> None:
+def check_size(value: Any) -> None:
     """Refuse JSON schemas in ``value`` that together are too large to compile, or have refused keywords.
 
     Names and numbers only, not whether they make sense.
@@ -213,15 +220,13 @@ def check_size(value: Any, limits: Limits) -> None:
                 if name in _COUNTS and type(member) in (int, float):
                     num_repeated += max(member, 0)
             rest.extend(part.values())
-        if num_parts > limits.max_schema_parts:
-            raise expected_error(f"a JSON schema of at most {limits.max_schema_parts} names and values")
-        if num_chars > limits.max_schema_chars:
+        if num_parts > MAX_SCHEMA_PARTS:
+            raise expected_error(f"a JSON schema of at most {MAX_SCHEMA_PARTS} names and values")
+        if num_chars > MAX_SCHEMA_CHARS:
+            raise expected_error(f"a JSON schema whose names and strings have at most {MAX_SCHEMA_CHARS} characters")
+        if num_repeated > MAX_SCHEMA_REPEATS:
             raise expected_error(
-                f"a JSON schema whose names and strings have at most {limits.max_schema_chars} characters"
-            )
-        if num_repeated > limits.max_schema_repeats:
-            raise expected_error(
-                f"a JSON schema whose {', '.join(sorted(_COUNTS))} are at most {limits.max_schema_repeats} together"
+                f"a JSON schema whose {', '.join(sorted(_COUNTS))} are at most {MAX_SCHEMA_REPEATS} together"
             )
 
 

@@ -11,7 +11,8 @@ from deployments.contract import AUTO_ADAPTER, VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
-from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, ModelName, expected_error
+from deployments.protocol.validation import INT64_MAX, AtMost, Body, ModelName, at_most, expected_error
+from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES, MAX_WORD_CHARS
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.levels import BANDS, language_of_level
@@ -33,10 +34,10 @@ def _check_printable(name: str) -> str:
     return name
 
 
-def _check_bytes(words: list[str], info: Info) -> list[str]:
+def _check_bytes(words: list[str]) -> list[str]:
     """Refuse words that are more than ``max_list_bytes`` together."""
-    if len("".join(words).encode()) > info.context.max_list_bytes:
-        raise expected_error(f"a list of words of at most {info.context.max_list_bytes} bytes together")
+    if len("".join(words).encode()) > MAX_LIST_BYTES:
+        raise expected_error(f"a list of words of at most {MAX_LIST_BYTES} bytes together")
     return words
 
 
@@ -47,8 +48,8 @@ ListName = Annotated[
 ]
 LevelName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_printable)]
 NumWords = Annotated[int, Field(ge=1, le=INT64_MAX)]
-Word = Annotated[str, Field(min_length=1), AtMost("max_word_chars")]
-ChangedWords = Annotated[list[Word], AtMost("max_changed_words"), AfterValidator(_check_bytes)]
+Word = Annotated[str, Field(min_length=1, max_length=MAX_WORD_CHARS)]
+ChangedWords = Annotated[list[Word], at_most(MAX_CHANGED_WORDS), AfterValidator(_check_bytes)]
 
 
 class ListMembers(Body):

@@ -21,7 +21,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 
 from deployments.protocol.generation.chat import ChatCompletionRequest
 from deployments.protocol.openapi.answers import Error
-from deployments.protocol.validation import Body, Schema, bound_model
+from deployments.protocol.validation import Body, Schema, with_limits
 from deployments.settings.keys import Part
 from deployments.settings.limits import Limits
 
@@ -57,7 +57,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
     """Build the OpenAPI document of an application's routes, with the bounds of ``limits``."""
     operations: Iterable[Operation] = app.state.routes.operations
     shown = {(one.method, one.path): one for one in operations if one.answer is not None}
-    bodies = {name: _by_media(_bound(one.body, limits)) for name, one in shown.items()}
+    bodies = {name: _by_media(one.body) for name, one in shown.items()}
     answers = {name: _by_media(one.answer) for name, one in shown.items()}
     given = [content for name in shown for content in (*bodies[name].values(), *answers[name].values())]
     models: dict[type[Any], None] = dict.fromkeys([*(one for one in given if isinstance(one, type)), Error])
@@ -65,6 +65,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         [(model.__name__, "validation", TypeAdapter[Any](model)) for model in models],
         ref_template="#/components/schemas/{model}",
     )
+    schemas = with_limits(schemas, limits)
     made = get_openapi(title="wordbound", version=version("wordbound"), description=_ABOUT, routes=app.routes)
     chat_fields = schemas["$defs"][ChatCompletionRequest.__name__]["properties"]
     for path, methods in made["paths"].items():
@@ -116,11 +117,7 @@ def documentation(document: Schema) -> Mapping[str, Callable[[], Response]]:
     }
 
 
-def _bound(body: OperationBody, limits: Limits) -> OperationBody:
-    return bound_model(body, limits) if isinstance(body, type) else body
-
-
-def _by_media(given: OperationAnswer) -> Mapping[str, type[Any] | Schema]:
+def _by_media(given: OperationBody | OperationAnswer) -> Mapping[str, type[Any] | Schema]:
     """Return what is given by media type: a model is JSON's."""
     if given is None:
         return {}

@@ -25,6 +25,7 @@ from deployments.replica.answers.constrained_answer import to_engine_error
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters
 from deployments.replica.prompts.tokenization import completion_tokens
+from deployments.settings.limits import MAX_SCORED_BYTES
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts, special_ids
 from vocab.vllm_plugin.rows import RowsMissingError, rows_args, rows_of
@@ -247,7 +248,7 @@ class RowAnswerer:
     @property
     def max_scored_tokens(self) -> int:
         """Return how many tokens a prompt and the tokens scored after it may have together."""
-        limit = self._settings.limits.max_scored_bytes // (4 * self._vocab_size)
+        limit = MAX_SCORED_BYTES // (4 * self._vocab_size)
         return min(engine.context_length(self._server) - 1, limit)
 
     def _check_scored(self, num_tokens: int) -> None:

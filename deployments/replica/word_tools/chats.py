@@ -9,7 +9,7 @@ from typing import Any, Final
 from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, TextRequest, VocabularySpec
 from deployments.errors import ApiError, EngineError
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_WORD_CHARS, Limits
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.text.changes import fold
 from vocab.text.report import TextReport
@@ -64,8 +64,8 @@ class Names:
         names = [
             name
             for name in names_in(text, report, frozenset(listed.listed.word_list.words))
-            if fold(name, listed.language) not in left_out and len(name) <= self._limits.max_word_chars
-        ][: max(self._limits.max_changed_words - len(spec.extra_words), 0)]
+            if fold(name, listed.language) not in left_out and len(name) <= MAX_WORD_CHARS
+        ][: max(MAX_CHANGED_WORDS - len(spec.extra_words), 0)]
         if not names:
             return [], spec, vocabulary
         spec = spec.model_copy(update={"extra_words": (*spec.extra_words, *names)})

@@ -13,6 +13,7 @@ from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.plain_text import reader_after_text
+from deployments.settings.limits import MAX_NEXT_ROWS
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.next_segments import NextSegmentSearch
@@ -99,7 +100,7 @@ class NextWordFinder:
         reference = GrammarReference(
             vocabulary.digest, vocabulary.options, vocabulary.n_words, changes=vocabulary.changes_digest, place=place
         )
-        states, most = self._states.states(reference), self._settings.limits.max_next_rows
+        states, most = self._states.states(reference), MAX_NEXT_ROWS
         if isinstance(states, SegmentedStates):
             return NextSegmentSearch(states, place, top=top, max_rows=most)
         if self._word_tokens is None:

@@ -19,6 +19,7 @@ from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
+from deployments.settings.limits import MAX_REWRITE_TOKENS
 from deployments.settings.service import Settings
 from vocab.lists.wordlists import unspaced_language
 from vocab.marks import BLANK, marks_of_unspaced
@@ -230,7 +231,7 @@ class Rewriter:
         """Count the tokens that a text has taken; refuse it past ``max_rewrite_tokens`` (400)."""
         written.num_read += num_read
         written.num_drawn += num_drawn
-        limit = self._settings.limits.max_rewrite_tokens
+        limit = MAX_REWRITE_TOKENS
         if written.num_read + written.num_drawn > limit:
             raise EngineError(
                 400,

@@ -12,7 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from deployments.errors import OverloadedError, TooManyRequestsError
 from deployments.ingress.connections.budgets import release_slot
 from deployments.ingress.route import Places, Routes, TakePlaces
-from tests.deployments.front import CHAT, LIMITS, MODEL, Front, assert_error, raw_request
+from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS
+from tests.deployments.front import CHAT, MODEL, Front, assert_error, raw_request
 
 BAD_HOSTS = [b"a/b", b"a?b", b"a#b", b"u@a", b"a\\b", b"a b", b"", b"a:b", b"a:1:2", b"[::1", b"a,b", "é".encode()]
 GOOD_HOSTS = [b"localhost", b"127.0.0.1:8000", b"example.org", b"[::1]:8000", b"my_service.internal:80"]
@@ -111,9 +112,9 @@ def test_an_answer_to_head_has_no_body(front: Front) -> None:
 @pytest.mark.parametrize(
     "headers",
     [
-        [b"X-Long: " + b"x" * (LIMITS.max_header_bytes + 1)],
+        [b"X-Long: " + b"x" * (MAX_HEADER_BYTES + 1)],
         [b"X-Long: " + b"x" * 2**20],
-        [b"X-%d: x" % index for index in range(LIMITS.max_headers + 1)],
+        [b"X-%d: x" % index for index in range(MAX_HEADERS + 1)],
         [b"X-%d: x" % index for index in range(10_000)],
     ],
     ids=["64 KiB", "1 MiB", "101 headers", "10,000 headers"],

@@ -9,9 +9,9 @@ import pytest
 from deployments.contract import prompts_of
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError
 from deployments.protocol.rows import read_logprobs, read_token_logprobs
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_ROWS, Limits
 
-LIMITS = Limits(max_new_tokens=4, max_rows=3)
+LIMITS = Limits(max_new_tokens=4)
 MODEL = "m"
 
 
@@ -63,8 +63,8 @@ def test_what_is_asked_for_is_passed_on() -> None:
         ("prompt", {"prompt": [-1]}),
         ("prompt", {"prompt": [2**31]}),
         ("prompt", {"prompt": [1.5]}),
-        ("prompt", {"prompt": ["a"] * 4}),
-        ("prompt", {"prompt": [[1]] * 4}),
+        ("prompt", {"prompt": ["a"] * (MAX_ROWS + 1)}),
+        ("prompt", {"prompt": [[1]] * (MAX_ROWS + 1)}),
         ("dtype", {"prompt": "a", "dtype": "bfloat16"}),
         ("top_logprobs", {"prompt": "a", "top_logprobs": 0}),
         ("top_logprobs", {"prompt": "a", "top_logprobs": True}),
@@ -111,7 +111,7 @@ def test_a_million_prompts_are_refused_before_any_is_looked_at() -> None:
             looked_at += 1
             return super().__iter__()
 
-    with pytest.raises(BadRequestError, match="at most 3 prompts") as error:
+    with pytest.raises(BadRequestError, match="at most 1024 prompts") as error:
         logprobs(prompt=Prompts([[1]] * 10**6))
     assert (error.value.param, looked_at) == ("prompt", 0)
     assert sys.getsizeof(json.dumps(error.value.to_dict())) < 4096

@@ -117,4 +117,4 @@ def test_a_body_that_is_not_json_gets_one_answer(front: Front, text: bytes, said
 
 def test_a_million_messages_are_refused(front: Front) -> None:
     assert_error(front.chat(b'{"model":"stand-in","messages":[' + b"1," * 1_000_000 + b"1]}"), 413)
-    assert_error(front.chat(b'{"model":"stand-in","messages":[' + b"1," * 500_000 + b"1]}"), 400, param="messages")
+    assert_error(front.chat(b'{"model":"stand-in","messages":[' + b"1," * 500_000 + b"1]}"), 400, param="messages[0]")

@@ -8,7 +8,7 @@ import pytest
 from deployments.errors import BadRequestError
 from deployments.protocol.generation.chat import ChatCompletionRequest
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.protocol.validation import bound_model, json_schema, validate
+from deployments.protocol.validation import json_schema, validate
 from deployments.settings.limits import Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
@@ -54,7 +54,7 @@ def test_an_error_names_the_place_and_what_is_expected(fields: dict[str, Any], m
 def test_each_service_has_its_own_bounds() -> None:
     for most in (2, 5):
         limits = Limits(max_n=most)
-        assert json_schema(bound_model(ChatCompletionRequest, limits))["properties"]["n"]["anyOf"][0]["maximum"] == most
+        assert json_schema(ChatCompletionRequest, limits)["properties"]["n"]["anyOf"][0]["maximum"] == most
         assert validate(ChatCompletionRequest, chat_body(n=most), limits).n == most
         with pytest.raises(BadRequestError, match=f"from 1 to {most}"):
             validate(ChatCompletionRequest, chat_body(n=most + 1), limits)

@@ -143,12 +143,13 @@ def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
         ({"colour": "red"}, {}, ["colour", "unknown setting", "model_name"]),
         ({"limits": {"max_words": 1}}, {}, ["limits.max_words", "unknown setting"]),
         ({"limits": {"allowed_new_tokens": [5000]}}, {}, ["limits", "allowed_new_tokens above max_new_tokens"]),
-        ({"limits": {"max_headers": 101}}, {}, ["limits.max_headers=101", "less than or equal to 100"]),
+        ({"limits": {"max_n": 0}}, {}, ["limits.max_n=0", "greater than or equal to 1"]),
         (
-            {"limits": {"max_header_bytes": 65_537}},
+            {"limits": {"max_headers": 50}},
             {},
-            ["limits.max_header_bytes=65537", "or equal to 65536"],
+            ["limits.max_headers is no longer", "always 100; leave it out"],
         ),
+        ({}, {"WORDBOUND_LIMITS__MAX_ROWS": "9"}, ["limits.max_rows is no longer a setting", "always 1024"]),
         ({"limits": 3}, {}, ["limits=3", "keys and values"]),
         *(
             ({name: "lists"}, {}, [f"{name}='lists': expected an absolute path"])

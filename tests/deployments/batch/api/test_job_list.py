@@ -20,14 +20,14 @@ from tests.deployments.front import LIMITS, MODEL, chat_body
 CHAT = {"messages": [{"role": "user", "content": "Tell me a story."}]}
 
 
-def lines(content: bytes | list[Any], limits: Limits = LIMITS, max_lines: int = 100, **parameters: Any) -> bytes:
+def lines(content: bytes | list[Any], max_lines: int = 100, **parameters: Any) -> bytes:
     text = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return b"".join(to_lines(text, parameters, limits=limits, model_id=MODEL, max_lines=max_lines))
+    return b"".join(to_lines(text, parameters, model_id=MODEL, max_lines=max_lines))
 
 
 def items(content: bytes | list[Any], limits: Limits = LIMITS, **parameters: Any) -> list[Line | LineFault]:
     """As the engine room reads them."""
-    stream = io.BytesIO(lines(content, limits, **parameters))
+    stream = io.BytesIO(lines(content, **parameters))
     return list(read_lines(stream, reader=ChatRequestReader(MODEL, limits), limits=limits, endpoint=ENDPOINT))
 
 

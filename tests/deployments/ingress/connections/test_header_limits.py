@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from deployments.ingress.connections.header_limits import (
-    MAX_BYTES,
+    MAX_HEADER_BYTES,
     MAX_HEADERS,
     MAX_PIPELINED,
     HeaderLimitProtocol,
@@ -120,9 +120,9 @@ def test_the_largest_headers_are_let_through_and_one_byte_more_is_not(server: Se
         fixed = len(b"/?qhostaconnectionclosex")
         return server.exchange(GET + b"X: " + b"x" * (num_bytes - fixed) + b"\r\n\r\n")[1]
 
-    assert asked(MAX_BYTES - 100).startswith(b"HTTP/1.1 200 ")
+    assert asked(MAX_HEADER_BYTES - 100).startswith(b"HTTP/1.1 200 ")
     before = server.num_requests
-    assert_refused(asked(MAX_BYTES + 1), 431, f"more than {MAX_BYTES} bytes")
+    assert_refused(asked(MAX_HEADER_BYTES + 1), 431, f"more than {MAX_HEADER_BYTES} bytes")
     assert server.num_requests == before
 
 
@@ -138,9 +138,14 @@ def test_there_are_only_so_many(server: Server, begun: bytes) -> None:
 
 
 def test_a_long_body_counts_for_nothing(server: Server) -> None:
-    whole = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n" % (10 * MAX_BYTES) + CLOSE + b"\r\n" + b"x" * 10 * MAX_BYTES
+    whole = (
+        b"POST / HTTP/1.1\r\nContent-Length: %d\r\n" % (10 * MAX_HEADER_BYTES)
+        + CLOSE
+        + b"\r\n"
+        + b"x" * 10 * MAX_HEADER_BYTES
+    )
     _, answer = server.exchange(whole)
-    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"headers": 2, "body": 10 * MAX_BYTES}
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"headers": 2, "body": 10 * MAX_HEADER_BYTES}
     _, answer = server.exchange(CHUNKED + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n")
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["body"] == 50_004
 
@@ -186,7 +191,7 @@ def test_an_answer_under_way_is_not_written_into(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         connection.sendall(b"GET " + SLOW + b" HTTP/1.1\r\nHost: a\r\n\r\n")
         received = connection.recv(65536)
-        connection.sendall(KEPT + b"X: " + b"x" * 2 * MAX_BYTES)
+        connection.sendall(KEPT + b"X: " + b"x" * 2 * MAX_HEADER_BYTES)
         with suppress(ConnectionError):
             while chunk := connection.recv(65536):
                 received += chunk

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from deployments.ingress.deployment import create_app
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_CHECK_BYTES, Limits
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL, Front, assert_error
 from tests.deployments.stand_in import StandIn
@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_reason(front: Front, dat
 
 def test_a_file_has_its_limits_and_its_route_a_key(front: Front) -> None:
     assert_error(sent(front, b"x" * (LIMITS.max_file_bytes + 1)), 413)
-    assert "bytes of text" in assert_error(sent(front, b"x " * LIMITS.max_check_bytes), 400)["message"]
+    assert "bytes of text" in assert_error(sent(front, b"x " * MAX_CHECK_BYTES), 400)["message"]
     assert_error(sent(front, b"x", "n" * 256), 400, param="name")
     with front.client(key=None) as client:
         assert_error(client.post(PATH, content=b"x"), 401, code="invalid_api_key")

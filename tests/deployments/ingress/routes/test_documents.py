@@ -11,7 +11,8 @@ from docx.oxml.ns import qn
 from docx.shared import Mm, Pt
 
 from deployments.protocol.documents import DOCX, MAX_PARAGRAPHS
-from tests.deployments.front import LIMITS, Front, assert_error
+from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_DOCUMENT_CHARS
+from tests.deployments.front import Front, assert_error
 from vocab.documents import text_of
 
 DOCUMENTS = "/v1/documents"
@@ -117,13 +118,13 @@ def test_a_browser_saves_the_file_under_its_title(front: Front, title: str | Non
         ({"text": " \n\u2028"}, "text"),
         ({"text": "a\u0001b"}, "text"),
         ({"text": "a\uffffb"}, "text"),
-        ({"text": "x" * (LIMITS.max_document_chars + 1)}, "text"),
+        ({"text": "x" * (MAX_DOCUMENT_CHARS + 1)}, "text"),
         ({"text": "x\n" * (MAX_PARAGRAPHS + 1)}, "text"),
         ({"title": "a\u001b"}, "title"),
         ({"title": "x" * 501}, "title"),
         ({"glossary": [{"word": "a"}, {"note": "b"}]}, "glossary[1].word"),
         ({"glossary": [{"word": "\ufffe"}]}, "glossary[0].word"),
-        ({"glossary": [{"word": "a"}] * (LIMITS.max_changed_words + 1)}, "glossary"),
+        ({"glossary": [{"word": "a"}] * (MAX_CHANGED_WORDS + 1)}, "glossary"),
         ({"font_size": 7}, "font_size"),
         ({"font_size": 49}, "font_size"),
         ({"lang": "klingon!"}, "lang"),

@@ -15,6 +15,7 @@ from deployments.ingress.connections.send_ahead import MANY_BYTES
 from deployments.ingress.deployment import create_app
 from deployments.ingress.routes.rows import Rows, RowStream
 from deployments.settings.keys import Key, digest_of
+from deployments.settings.limits import MAX_ROWS
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
 from tests.deployments.stand_in import LEAST, NUM_TOKENS, StandIn, row
@@ -89,7 +90,7 @@ def test_the_models_tokens_are_fetched_once_and_not_sent_to_who_has_them(front: 
         (LOGPROBS, {"prompt": "a", "stream": True}, "stream"),
         (LOGPROBS, {"prompt": "a", "top_logprobs": 0}, "top_logprobs"),
         (LOGPROBS, {"prompt": "a", "dtype": "float64"}, "dtype"),
-        (LOGPROBS, {"prompt": [[1]] * (LIMITS.max_rows + 1)}, "prompt"),
+        (LOGPROBS, {"prompt": [[1]] * (MAX_ROWS + 1)}, "prompt"),
         (SCORES, {"prompt": "a"}, "token_ids"),
         (SCORES, {"prompt": "a", "token_ids": []}, "token_ids"),
         (SCORES, {"prompt": "a", "token_ids": [1] * (LIMITS.max_new_tokens + 1)}, "token_ids"),

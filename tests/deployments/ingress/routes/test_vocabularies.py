@@ -11,6 +11,7 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
+from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_CHECK_BYTES, MAX_LISTED
 from deployments.vocabulary.list_queries import AskCheck
 from tests.deployments.front import LIMITS, Front, assert_error
 from wordbound.cli import app
@@ -95,7 +96,7 @@ def test_the_flat_fields_and_all_that_is_about_a_list_count(front: Front) -> Non
         ({"format": "pdf"}, "format"),
         ({"new_words": "zebra"}, "new_words"),
         ({"new_words": ["a\u200bb"]}, "new_words[0]"),
-        ({"new_words": ["a"] * (LIMITS.max_changed_words + 1)}, "new_words"),
+        ({"new_words": ["a"] * (MAX_CHANGED_WORDS + 1)}, "new_words"),
         ({"model": "m"}, "model"),
     ],
 )
@@ -126,10 +127,10 @@ def test_an_unknown_list_is_told_by_the_field_that_names_it(front: Front) -> Non
 
 
 def test_a_text_may_be_longer_than_other_bodies(front: Front) -> None:
-    assert LIMITS.max_body_bytes < LIMITS.max_check_bytes
+    assert LIMITS.max_body_bytes < MAX_CHECK_BYTES
     text = "the " + " " * LIMITS.max_body_bytes
     assert front.post(CHECK, {"text": text, "vocab": {"words": ["the"]}}).json()["num_words"] == 1
-    assert_error(front.post(CHECK, {"text": " " * LIMITS.max_check_bytes, "vocab": {"words": ["the"]}}), 413)
+    assert_error(front.post(CHECK, {"text": " " * MAX_CHECK_BYTES, "vocab": {"words": ["the"]}}), 413)
 
 
 def test_half_a_character_is_refused(front: Front) -> None:
@@ -152,7 +153,7 @@ def test_lists_and_their_words_are_told(front: Front) -> None:
     ("query", "param"),
     [
         ("limit=0", "limit"),
-        (f"limit={LIMITS.max_listed + 1}", "limit"),
+        (f"limit={MAX_LISTED + 1}", "limit"),
         ("limit=-1", "limit"),
         ("offset=x", "offset"),
         ("offset=1&offset=2", "offset"),

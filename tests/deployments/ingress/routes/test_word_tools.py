@@ -10,6 +10,7 @@ from deployments.ingress.deployment import create_app
 from deployments.ingress.routes.vocabularies import num_tool_tokens
 from deployments.protocol.word_tools import EXERCISE_KINDS, MAX_ITEMS
 from deployments.settings.keys import Key, digest_of
+from deployments.settings.limits import MAX_NEXT_ROWS, MAX_NEXT_WORDS, MAX_REWRITE_TOKENS, MAX_TOOL_CHARS
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
 from tests.deployments.stand_in import StandIn
@@ -72,7 +73,7 @@ def test_exercises_are_of_all_kinds_and_five_items_unless_asked_otherwise(front:
         ({"vocab": EN, "vocab_lang": "en"}, "vocab_lang"),
         ({"text": None}, "text"),
         ({"text": 1}, "text"),
-        ({"text": "a" * (LIMITS.max_tool_chars + 1)}, "text"),
+        ({"text": "a" * (MAX_TOOL_CHARS + 1)}, "text"),
         ({"messages": []}, "messages"),
     ],
 )
@@ -83,10 +84,10 @@ def test_what_is_wrong_is_refused_by_its_name_and_goes_no_further(
     assert not front.backend.calls
 
 
-@pytest.mark.parametrize("top", [0, -1, LIMITS.max_next_words + 1, "5", 1.5])
+@pytest.mark.parametrize("top", [0, -1, MAX_NEXT_WORDS + 1, "5", 1.5])
 def test_how_many_words_is_a_number_within_the_limits(front: Front, top: Any) -> None:
     error = assert_error(front.post(NEXT, {"text": "a", "vocab": EN, "top": top}), 400, param="top")
-    assert f"from 1 to {LIMITS.max_next_words}" in error["message"]
+    assert f"from 1 to {MAX_NEXT_WORDS}" in error["message"]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -118,7 +119,7 @@ def test_a_client_that_leaves_ends_the_work(front: Front, path: str) -> None:
 
 async def test_a_request_counts_towards_the_tokens_of_its_key_and_is_for_chats() -> None:
     keys = {
-        "slow": Key(sha256=digest_of(b"slow-key"), tokens_per_minute=LIMITS.max_next_rows + 10),
+        "slow": Key(sha256=digest_of(b"slow-key"), tokens_per_minute=MAX_NEXT_ROWS + 10),
         "batches": Key(sha256=digest_of(b"batch-key"), use="batches"),
     }
     app = create_app(Settings(model_id=MODEL, secret_token=KEY, keys=keys, limits=LIMITS), StandIn())
@@ -185,8 +186,8 @@ def test_what_a_rewriting_cannot_do_is_refused(front: Front, field: str, value: 
 
 
 def test_each_tool_counts_what_it_may_read() -> None:
-    assert num_tool_tokens("next", {"text": "a" * 400}, LIMITS) == 100 + LIMITS.max_next_rows
-    assert num_tool_tokens("swap", {"text": "a" * 10_000}, LIMITS) == 22_500 + LIMITS.max_next_rows
-    assert num_tool_tokens("rewrite", {"text": "a" * 100}, LIMITS) == 5_000
-    assert num_tool_tokens("rewrite", {"text": "a" * 20_000}, LIMITS) == LIMITS.max_rewrite_tokens
-    assert num_tool_tokens("exercises", {"text": "a", "num_items": 5, "kinds": ["order", "gap_fill"]}, LIMITS) == 20_000
+    assert num_tool_tokens("next", {"text": "a" * 400}) == 100 + MAX_NEXT_ROWS
+    assert num_tool_tokens("swap", {"text": "a" * 10_000}) == 22_500 + MAX_NEXT_ROWS
+    assert num_tool_tokens("rewrite", {"text": "a" * 100}) == 5_000
+    assert num_tool_tokens("rewrite", {"text": "a" * 20_000}) == MAX_REWRITE_TOKENS
+    assert num_tool_tokens("exercises", {"text": "a", "num_items": 5, "kinds": ["order", "gap_fill"]}) == 20_000

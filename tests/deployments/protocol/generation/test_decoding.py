@@ -341,14 +341,14 @@ def test_the_fields_that_a_search_refuses_exist() -> None:
 
 
 def test_the_widest_search_is_a_limit() -> None:
-    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"max_width": 4}))
-    for name, fields in SEARCHES.items():
-        if name == "vocab.rescue":
-            continue
-        assert not reader.read(chat_body(**fields)).decoding.is_plain
-        wider = {"vocab": {**LIST, "search": {"width": 5}}} if name == "vocab.search" else {name: 5}
-        with pytest.raises(ApiError, match="to 4"):
-            reader.read(chat_body(**wider))
+    for name in ("num_beams", "best_of", "vocab.search"):
+        for width in (16, 17):
+            fields = {"vocab": {**LIST, "search": {"width": width}}} if name == "vocab.search" else {name: width}
+            if width == 16:
+                assert not READER.read(chat_body(**fields)).decoding.is_plain
+                continue
+            with pytest.raises(ApiError, match="to 16"):
+                READER.read(chat_body(**fields))
 
 
 def test_the_model_is_told_of_its_vocabulary_as_the_service_or_the_request_says() -> None:

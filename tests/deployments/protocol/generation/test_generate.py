@@ -21,7 +21,7 @@ DONE = "data: [DONE]\n\n"
 
 
 def read(**fields: Any) -> ChatRequest:
-    return GenerateRequestReader(ChatRequestReader(MODEL, LIMITS), LIMITS).read({"prompt": PROMPT, **fields})
+    return GenerateRequestReader(ChatRequestReader(MODEL, LIMITS)).read({"prompt": PROMPT, **fields})
 
 
 def test_a_prompt_is_a_chat_of_one_message() -> None:
@@ -71,7 +71,7 @@ def test_a_fault_is_told_in_the_names_of_this_route(fields: dict[str, Any], para
 @pytest.mark.parametrize("body", [None, [], "a prompt", 1])
 def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
     with pytest.raises(BadRequestError):
-        GenerateRequestReader(ChatRequestReader(MODEL, LIMITS), LIMITS).read(body)
+        GenerateRequestReader(ChatRequestReader(MODEL, LIMITS)).read(body)
 
 
 def chunk(text: str, **members: Any) -> str:

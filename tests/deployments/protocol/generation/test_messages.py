@@ -6,6 +6,7 @@ import pytest
 
 from deployments.errors import BadRequestError
 from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.settings.limits import MAX_MESSAGES
 from tests.deployments.front import LIMITS, MODEL
 
 CALL = {"id": "call-1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
@@ -71,9 +72,9 @@ def test_a_blank_message_among_others_is_passed_on() -> None:
 
 
 def test_too_many_messages_are_refused() -> None:
-    assert len(read(*[user("a")] * LIMITS.max_messages)) == LIMITS.max_messages
+    assert len(read(*[user("a")] * MAX_MESSAGES)) == MAX_MESSAGES
     with pytest.raises(BadRequestError):
-        read(*[user("a")] * (LIMITS.max_messages + 1))
+        read(*[user("a")] * (MAX_MESSAGES + 1))
 
 
 ADDRESSES = ["http://169.254.169.254/latest/meta-data", "file:///etc/passwd", "data:image/png;base64,AAAA"]

@@ -14,7 +14,6 @@ from pydantic_core import PydanticCustomError
 from deployments.errors import ApiError, BadRequestError
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.protocol.generation.structure import check_references, check_size
-from deployments.settings.limits import Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.generation.test_structure import everywhere
 
@@ -24,7 +23,7 @@ LOOP = {"$ref": "#/$defs/a"}
 
 def refusal_of(schema: dict[str, Any]) -> str | None:
     try:
-        check_size(schema, Limits())
+        check_size(schema)
         check_references(schema)
     except PydanticCustomError as refused:
         return refused.message()

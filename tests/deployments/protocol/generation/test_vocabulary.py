@@ -7,6 +7,7 @@ import pytest
 from deployments.contract import USUAL_OPTIONS, VocabularySpec
 from deployments.errors import ApiError
 from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
@@ -104,7 +105,7 @@ WRONG: list[tuple[str, Any]] = [
     ("words", "sol"),
     ("words", {"sol": 1}),
     ("words", ["a"] * (LIMITS.max_list_words + 1)),
-    ("extra_words", ["a"] * (LIMITS.max_changed_words + 1)),
+    ("extra_words", ["a"] * (MAX_CHANGED_WORDS + 1)),
     ("exclude_words", "no"),
     ("case", "upper"),
     ("case", ["any"]),
@@ -136,10 +137,10 @@ def test_an_entry_that_cannot_be_a_word_is_named(member: str, entry: Any) -> Non
 
 
 def test_a_list_is_bounded_in_bytes_too() -> None:
-    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"max_list_bytes": 10}))
-    assert reader.read(chat_body(vocab={"words": ["ñandú", "sí"]})).vocabulary
-    with pytest.raises(ApiError, match="10 bytes together"):
-        reader.read(chat_body(vocab={"words": ["ñandú", "sí", "a"]}))
+    words = [f"ñ{'a' * 98}{number:05}"[:100] for number in range(MAX_LIST_BYTES // 101)]
+    assert READER.read(chat_body(vocab={"words": words})).vocabulary
+    with pytest.raises(ApiError, match="1048576 bytes together"):
+        READER.read(chat_body(vocab={"words": [*words, *words[:200]]}))
 
 
 @pytest.mark.parametrize(("name", "hint"), [("nwords", "n_words"), ("Lang", "lang"), ("word", "words"), ("zzz", None)])

@@ -19,6 +19,7 @@ from vllm.v1.outputs import LogprobsTensors
 from deployments.contract import Caller
 from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore
+from deployments.replica.answers import rows
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.settings.service import Settings
@@ -252,8 +253,11 @@ async def test_a_refusal_of_too_many_rows_says_how_many_fit(tokenizer: Any, dtyp
     assert world.refusal({"prompt": [[1]] * 64, "dtype": dtype, "top_logprobs": 513}).param == "top_logprobs"
 
 
-async def test_a_prompt_whose_scores_take_too_much_memory_is_refused(tokenizer: Any) -> None:
-    world = World(tokenizer, limits={"max_scored_bytes": 2**20, "max_input_tokens": 32})
+async def test_a_prompt_whose_scores_take_too_much_memory_is_refused(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MAX_SCORED_BYTES", 2**20)
+    world = World(tokenizer)
     for num_prompt, is_refused in ((32, False), (2, False)):
         body = {"prompt": [1] * num_prompt, "token_ids": [2] * 31}
         [result] = [item async for item in world.rows.token_logprobs(body, ALICE)]

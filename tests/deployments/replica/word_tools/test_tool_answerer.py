@@ -16,6 +16,7 @@ from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.engine import too_long
 from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.word_tools import rewrite
 from deployments.replica.word_tools.tool_answerer import WordTools
 from deployments.settings.service import Settings
 from tests.vocab.toys import toy_speller, toy_tokenizer
@@ -312,8 +313,8 @@ async def test_a_stream_has_each_part_and_then_the_whole(world: World) -> None:
     assert (read[-1]["object"], read[-1]["coverage"]["after"]) == ("vocabulary.rewrite", 1)
 
 
-async def test_long_sentences_and_too_much_work_are_refused(tmp_path: Path) -> None:
-    world = World(tmp_path, limits={"max_rewrite_tokens": 60})
+async def test_long_sentences_and_too_much_work_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "MAX_REWRITE_TOKENS", 60)
     assert (await world.refusal("rewrite", text="It was " * 300 + "gigantic."))[:2] == (400, "text")
     assert "60 tokens" in (await world.refusal("rewrite", text="It was gigantic. " * 3))[2]
 
