@@ -233,14 +233,6 @@ class Decoding(BaseModel):
     author: AuthorControls | None = None
     adapter: str | None = AUTO_ADAPTER
 
-    @model_validator(mode="after")
-    def _check_together(self) -> Self:
-        """Refuse more than one of beams, candidates, sentence search and backtracking."""
-        searches = [width > 1 for width in (self.num_beams, self.best_of, self.search_width)]
-        if sum([*searches, self.rescue > 0]) > 1:
-            raise ValueError("beams, candidates, sentence search and rescue exclude one another")
-        return self
-
     def num_sequences(self, body: ChatBody) -> int:
         """Return how many sequences of the engine's batch a request takes up at once."""
         return num_prompts(body) * max(int(body.get("n") or 1), self.num_beams, self.best_of, self.search_width)

@@ -20,17 +20,15 @@ from deployments.protocol.generation.chat import (
     is_refused,
 )
 from deployments.protocol.generation.completion import CompletionFields, CompletionRequest
-from deployments.protocol.generation.decoding import COMBINABLE, decoding_of, sampling_defaults
+from deployments.protocol.generation.decoding import decoding_of, sampling_defaults
 from deployments.protocol.generation.listed_json import json_field, listed_schema
-from deployments.protocol.generation.vocabulary import Vocabulary, VocabularyFields, without_bad_words
+from deployments.protocol.generation.rules import asked_of, check_together
+from deployments.protocol.generation.vocabulary import VocabularyFields, without_bad_words
 from deployments.protocol.validation import json_schema, member_names, unknown_name, validate
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 
 _VOCABULARY: Final = member_names(VocabularyFields)
-
-_NOT_WITH_SCHEMA: Final = ("continue_final_message", "no_repeat_ngram_size", "stop")
-"""A text may go on from its middle, or end at a string; JSON may not. Its names and marks repeat."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +86,6 @@ class ChatRequestReader:
         given = {name: value for name, value in body.items() if value is not None}
         self._check_model(given)
         has_vocabulary = bool(given.keys() & set(_VOCABULARY))
-        if has_vocabulary:
-            _check_combination(given)
         if "structured_outputs" in given:
             # guidance's client sends both, for older servers of vLLM's.
             given = {name: value for name, value in given.items() if not is_old_name(name)}
@@ -118,25 +114,22 @@ class ChatRequestReader:
         _check_grammar_tokens(fields, body["max_tokens"], self.limits)
         if body.get("min_tokens", 0) > body["max_tokens"]:
             raise BadRequestError("'min_tokens' must not be larger than 'max_tokens'.", "min_tokens")
-        if request.stream_options is not None and not request.stream:
-            raise BadRequestError("'stream_options' needs 'stream' to be true.", "stream_options")
-        if fields.get("top_logprobs") and not fields.get("logprobs"):
-            raise BadRequestError("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
-        if fields.get("tool_choice", "none") != "none" and not fields.get("tools"):
-            raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
         self._check_logprobs(body)
         vocabulary = request.vocabulary()
         if vocabulary is not None and (bad_words := fields.pop("bad_words", None)):
             del body["bad_words"]
             vocabulary = without_bad_words(vocabulary, bad_words)
         decoding = decoding_of(fields, request.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
-        _check_details(fields, decoding)
         if vocabulary is not None:
-            _check_schema(fields, vocabulary, request.vocab)
-            body = {**sampling_defaults(fields, decoding), **body}
             author = None if request.vocab is None else request.vocab.controls()
-            self._adapters.check_asked(request.adapter, body["model"], self._model_id)
             decoding = decoding.model_copy(update={"author": author, "adapter": request.adapter})
+        chooses = request.vocab is not None and request.vocab.select is not None
+        check_together(asked_of(body, decoding, vocabulary) | ({"vocab.select"} if chooses else set()))
+        if vocabulary is not None:
+            # Raises for a schema that has what cannot stand in a word list.
+            listed_schema(body)
+            self._adapters.check_asked(request.adapter, body["model"], self._model_id)
+            body = {**sampling_defaults(fields, decoding), **body}
         return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
 
     def _check_logprobs(self, body: dict[str, Any]) -> None:
@@ -214,11 +207,6 @@ class CompletionRequestReader(ChatRequestReader):
                 "so in the prompt.",
                 "vocab.hint",
             )
-        is_drawn = max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1
-        if "logprobs" in body and not is_drawn:
-            raise BadRequestError("'logprobs' cannot be combined with a search. Leave one of them out.", "logprobs")
-        if body.get("echo"):
-            _check_echo(request)
         if num_prompts(body) > 1 and not decoding.is_plain:
             raise BadRequestError(
                 "'prompt' must be one prompt for a search, or where a score is asked for: send several requests.",
@@ -244,56 +232,6 @@ def _check_grammar_tokens(fields: dict[str, Any], max_tokens: int, limits: Limit
         )
 
 
-def _check_echo(request: ChatRequest) -> None:
-    """Refuse ``echo`` with a vocabulary, with log-probabilities or with a search."""
-    if request.vocabulary is not None:
-        why = "a vocabulary, for the prompt may hold any words"
-    elif "logprobs" in request.body:
-        # They would take the logits of the whole prompt at once, 1 GB for 1,000 tokens of 262,144 each.
-        why = "'logprobs', for those of a prompt are not available here"
-    elif not request.decoding.is_plain:
-        why = "a search"
-    else:
-        return
-    raise BadRequestError(f"'echo' cannot be combined with {why}. Leave it out.", "echo")
-
-
-def _check_details(fields: dict[str, Any], decoding: Decoding) -> None:
-    """Refuse token details beside what has or moves the probabilities that they are made of."""
-    options = fields.get("stream_options", {})
-    if not options.get("token_details"):
-        if "top_k" in options:
-            raise BadRequestError(
-                "'stream_options.top_k' needs 'stream_options.token_details' to be true.", "stream_options.top_k"
-            )
-        return
-    # A completion's 0 asks for something.
-    named = [name for name in ("logprobs", "logprob_token_ids") if fields.get(name, False) is not False]
-    if not decoding.is_plain:
-        named.append("a search, 'vocab.rescue' or 'vocab.score'")
-    if num_prompts(fields) > 1:
-        named.append("several prompts")
-    if named:
-        shown = named[0] if " " in named[0] else f"'{named[0]}'"
-        raise BadRequestError(
-            f"'stream_options.token_details' cannot be combined with {shown}. Leave one of them out.",
-            "stream_options.token_details",
-        )
-
-
-def _check_schema(fields: dict[str, Any], vocabulary: VocabularySpec, members: Vocabulary | None) -> None:
-    """Refuse a schema that cannot stand beside a word list, and what cannot stand beside it."""
-    if listed_schema(fields) is None:
-        return
-    named = [name for name in _NOT_WITH_SCHEMA if fields.get(name)]
-    if vocabulary.layout == "lines":
-        named.append("vocab.layout")
-    if members is not None and (author := members.controls()) is not None:
-        named += author.fields
-    if named:
-        raise BadRequestError(f"'{named[0]}' cannot be combined with JSON in a word list. Leave it out.", named[0])
-
-
 def check_max_tokens(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
     """Check that ``max_tokens`` has room for the shortest text of the vocabulary.
 
@@ -316,16 +254,6 @@ def _unknown_field(name: str, known: list[str]) -> BadRequestError:
         shown, fields = printable(name), ", ".join(_VOCABULARY)
         return BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {fields}.", shown)
     return unknown_name(name, known)
-
-
-def _check_combination(given: dict[str, Any]) -> None:
-    """Refuse fields that cannot be combined with a vocabulary."""
-    continues = given.get("continue_final_message") is True
-    for name, harmless in COMBINABLE.items():
-        if continues and name == "add_generation_prompt":
-            continue
-        if name in given and given[name] not in harmless:
-            raise BadRequestError(f"'{name}' cannot be combined with a vocabulary. Leave it out.", name)
 
 
 def _check_prefill(given: dict[str, Any]) -> None:

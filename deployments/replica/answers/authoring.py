@@ -7,13 +7,12 @@ from typing import Any, Final, Self
 
 from deployments.contract import AskedWord, AuthorControls
 from deployments.errors import EngineError
+from deployments.protocol.generation.rules import AUTHOR_FIELDS
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
 from vocab.lists.wordlists import WordList, language_of, unspaced_language
 from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
 from vocab.text.reader import ReadWord, TextReader
-
-AUTHOR_FIELDS: Final = tuple(f"vocab.{name}" for name in AuthorControls._fields)
 
 _CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 

@@ -19,7 +19,7 @@ from deployments.protocol.generation.listed_json import json_field, listed_schem
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
 from deployments.replica.answers.forms import answer_form, with_model, with_timing
-from deployments.replica.answers.support import check_fields, check_supported
+from deployments.replica.answers.support import check_supported
 from deployments.replica.answers.tool_calls import ToolCallForm
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
@@ -122,15 +122,7 @@ class ChatAnswerer:
             self._prompts.check_switches(body)
         elif vocabulary is not None:
             self._check_completion()
-        if vocabulary is not None:
-            check_fields(body, self._settings)
-        check_supported(
-            decoding,
-            self._settings,
-            is_constrained=vocabulary is not None,
-            reports_cost=self._reports_cost,
-            has_details=requested_top_k(body) is not None,
-        )
+        check_supported(request, self._settings, reports_cost=self._reports_cost)
         if decoding.no_repeat_ngram_size is None:
             has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
             default = self._settings.no_repeat_ngram_size if has_default else 0

@@ -3,10 +3,10 @@
 import logging
 from typing import Any, Final
 
-from deployments.contract import ChatBody, Decoding
+from deployments.contract import TextRequest
 from deployments.errors import EngineError
 from deployments.protocol.generation.listed_json import json_field
-from deployments.replica.answers.authoring import AUTHOR_FIELDS
+from deployments.protocol.generation.rules import AUTHOR_FIELDS, DETAILS, asked_of
 from deployments.replica.engine import configuration
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import has_own_spelling
@@ -27,11 +27,9 @@ _NOT_WITH_THOUGHTS: Final = frozenset({"continue_final_message", "logprobs", "re
 """Whether thinking is over where a client's own text ends is not known, and vLLM's log probabilities are those of the
 thoughts too."""
 
-_XGRAMMAR: Final = "with a vocabulary, for this service's mask engine is xgrammar"
+_LISTED: Final = "with a vocabulary, for this service"
 
-_DETAILS: Final = "stream_options.token_details"
-
-_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score", _DETAILS})
+_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score", DETAILS})
 """These use the probability of every token of the answer."""
 
 
@@ -51,60 +49,25 @@ def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
     return settings.model_copy(update={"mask_engine": "xgrammar"})
 
 
-def check_supported(
-    decoding: Decoding,
-    settings: Settings,
-    *,
-    is_constrained: bool,
-    reports_cost: bool = True,
-    has_details: bool = False,
-) -> None:
-    """Refuse decoding options of a request that this engine cannot do.
+def check_supported(request: TextRequest, settings: Settings, *, reports_cost: bool = True) -> None:
+    """Refuse what a request asks for and this engine cannot do.
 
-    ``reports_cost`` is whether it reports what a word list costs, ``has_details`` whether token details are asked for.
+    ``reports_cost`` is whether it reports what a word list costs.
 
     Raises:
         EngineError: With status 400; it names the field and the setting.
     """
-    asked = [*_fields_of(decoding), *([_DETAILS] if has_details else [])]
-    if settings.mask_engine == "xgrammar" and is_constrained:
-        _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
-    if not reports_cost and is_constrained:
-        _refuse(asked, _NEEDS_SCORES, "with a vocabulary, for this service's engine does not say what a list costs")
-    if configuration.has_reasoning_parser(settings):
-        _refuse(asked, _NEEDS_SCORES, "for the model of this service thinks before it answers")
-    if settings.engine_kwargs.get("speculative_config"):
-        _refuse(asked, _NEEDS_SCORES, "for the engine of this service drafts tokens")
-
-
-def check_fields(body: ChatBody, settings: Settings) -> None:
-    """Refuse fields of a constrained request that xgrammar or a thinking model cannot do."""
-    asked = [name for name in ("continue_final_message", "min_tokens") if body.get(name)]
-    if (field := json_field(body)) is not None:
-        asked.append(field)
-    if settings.mask_engine == "xgrammar":
-        _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
-    if configuration.has_reasoning_parser(settings):
-        asked += ["logprobs"] if body.get("logprobs") else []
-        _refuse(asked, _NOT_WITH_THOUGHTS, "with a vocabulary, for the model of this service thinks before it answers")
-
-
-def _fields_of(decoding: Decoding) -> list[str]:
-    """Return the names of the fields by which a request asks for more than plain sampling."""
-    asked = {
-        "num_beams": decoding.num_beams > 1,
-        "best_of": decoding.best_of > 1,
-        "vocab.search": decoding.search_width > 1,
-        "vocab.rescue": decoding.rescue > 0,
-        "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),
-        "vocab.score": decoding.score,
-        **({} if decoding.author is None else dict.fromkeys(decoding.author.fields, True)),
-    }
-    return [name for name, is_asked in asked.items() if is_asked]
-
-
-def _refuse(asked: list[str], refused: frozenset[str], reason: str) -> None:
-    """Raise ``EngineError`` for the first field that is asked for and refused here."""
-    for name in asked:
-        if name in refused:
-            raise EngineError(400, f"'{name}' is not available here {reason}. Leave it out.", param=name)
+    asked = asked_of(request.body, request.decoding)
+    if json_field(request.body) != "tools":
+        asked.discard("tools")
+    is_listed, thinks = request.vocabulary is not None, configuration.has_reasoning_parser(settings)
+    thinking = "for the model of this service thinks before it answers"
+    for applies, refused, why in (
+        (is_listed and settings.mask_engine == "xgrammar", NEEDS_AUTOMATON, f"{_LISTED}'s mask engine is xgrammar"),
+        (is_listed and not reports_cost, _NEEDS_SCORES, f"{_LISTED}'s engine does not say what a list costs"),
+        (is_listed and thinks, _NOT_WITH_THOUGHTS, f"with a vocabulary, {thinking}"),
+        (thinks, _NEEDS_SCORES, thinking),
+        ("speculative_config" in settings.engine_kwargs, _NEEDS_SCORES, "for the engine of this service drafts tokens"),
+    ):
+        if applies and (named := sorted(refused & asked)):
+            raise EngineError(400, f"'{named[0]}' is not available here {why}. Leave it out.", param=named[0])

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from deployments.contract import Decoding
+from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
-from deployments.replica.answers.support import check_fields, check_supported, with_mask_engine_for
+from deployments.replica.answers.support import check_supported, with_mask_engine_for
 from deployments.settings.service import Settings
 from tests.slow_tokenizer import write_slow_tokenizer
 
+PLAIN = Decoding()
 FIELDS: dict[str, Decoding] = {
     "num_beams": Decoding(num_beams=4),
     "best_of": Decoding(best_of=4),
@@ -23,13 +24,26 @@ FIELDS: dict[str, Decoding] = {
 }
 
 
+def check(
+    settings: Settings,
+    *,
+    is_constrained: bool = True,
+    reports_cost: bool = True,
+    decoding: Decoding = PLAIN,
+    **body: Any,
+) -> None:
+    vocabulary = ResolvedVocabulary(digest="d", lang="en", n_words=1, fewest_tokens=1) if is_constrained else None
+    request = TextRequest(body, vocabulary, decoding, Caller("owner", "id"))
+    check_supported(request, settings, reports_cost=reports_cost)
+
+
 def refused(*, is_constrained: bool = True, reports_cost: bool = True, **settings: Any) -> set[str]:
     """The fields that these settings rule out."""
     loaded = Settings.load({"secret_token": "k", **settings}, {})
     names = set()
     for name, decoding in FIELDS.items():
         try:
-            check_supported(decoding, loaded, is_constrained=is_constrained, reports_cost=reports_cost)
+            check(loaded, is_constrained=is_constrained, reports_cost=reports_cost, decoding=decoding)
         except EngineError as error:
             assert (error.status, error.param) == (400, name)
             assert f"'{name}' is not available here" in error.message
@@ -41,7 +55,7 @@ def test_token_details_need_the_probabilities_of_the_answer() -> None:
     for kwargs in ({"reasoning_parser": "some"}, {"speculative_config": {"method": "ngram"}}):
         loaded = Settings.load({"secret_token": "k", "engine_kwargs": kwargs}, {})
         with pytest.raises(EngineError) as raised:
-            check_supported(Decoding(), loaded, is_constrained=False, has_details=True)
+            check(loaded, is_constrained=False, stream_options={"token_details": True})
         assert raised.value.param == "stream_options.token_details"
 
 
@@ -56,9 +70,9 @@ def test_json_in_listed_words_needs_the_automaton_and_no_thoughts(settings: Any)
         ("tools", {"tools": tools, "tool_choice": "required"}),
     ):
         with pytest.raises(EngineError) as raised:
-            check_fields(body, loaded)
+            check(loaded, **body)
         assert raised.value.param == name
-    check_fields({"response_format": {"type": "text"}, "tools": tools, "tool_choice": "none"}, loaded)
+    check(loaded, response_format={"type": "text"}, tools=tools, tool_choice="none")
 
 
 def test_the_automaton_can_do_everything() -> None:

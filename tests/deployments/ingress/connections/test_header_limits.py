@@ -15,12 +15,8 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from deployments.ingress.connections.header_limits import (
-    MAX_HEADER_BYTES,
-    MAX_HEADERS,
-    MAX_PIPELINED,
-    HeaderLimitProtocol,
-)
+from deployments.ingress.connections.header_limits import MAX_PIPELINED, HeaderLimitProtocol
+from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS
 from tests.deployments.front import wait_until
 
 CLOSE = b"Connection: close\r\n"

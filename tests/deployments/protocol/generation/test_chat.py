@@ -6,9 +6,7 @@ import pytest
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest as ChatCompletionRequestOfVllm
 
 from deployments.protocol.generation.chat import UNSUPPORTED_FIELDS, ChatCompletionRequest, EngineFields, MetadataFields
-from deployments.protocol.generation.decoding import COMBINABLE
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.protocol.generation.vocabulary import VocabularyFields
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.generation.test_reader import GOOD
 
@@ -27,10 +25,6 @@ def test_no_field_is_both_known_and_refused() -> None:
 
 def test_nothing_is_passed_on_that_the_engine_would_ignore() -> None:
     assert EngineFields.model_fields.keys() <= ENGINES
-
-
-def test_the_fields_that_do_not_go_with_a_vocabulary_exist() -> None:
-    assert COMBINABLE.keys() <= (KNOWN | UNSUPPORTED_FIELDS) - VocabularyFields.model_fields.keys()
 
 
 @pytest.mark.parametrize(("name", "value"), GOOD)

@@ -6,9 +6,12 @@ import pytest
 
 from deployments.contract import Decoding
 from deployments.errors import ApiError
-from deployments.protocol.generation.chat import ChatCompletionRequest, EngineFields
-from deployments.protocol.generation.decoding import REFUSED_WITH, RESCUE_SHARE
+from deployments.protocol.generation.chat import ChatCompletionRequest, StreamOptions
+from deployments.protocol.generation.completion import CompletionRequest
+from deployments.protocol.generation.decoding import RESCUE_SHARE
 from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.generation.rules import HARMLESS, NEEDS, RULES
+from deployments.protocol.generation.vocabulary import Vocabulary
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.generation.test_reader import TOKEN_IDS, TOOL
 
@@ -305,20 +308,20 @@ HARMFUL: dict[str, Any] = {
     "top_k": 50,
     "top_p": 0.9,
 }
-REFUSED = [(search, name) for search, fields in REFUSED_WITH.items() for name in fields]
+NEEDED: dict[str, dict[str, Any]] = {"tool_choice": {"tools": [TOOL]}}
+REFUSED = [(rule.beside, name) for rule in RULES if rule.beside in SEARCHES for name in rule.refused if name in HARMFUL]
 
 
 @pytest.mark.parametrize(("search", "name"), REFUSED)
 def test_what_a_search_would_have_to_ignore_is_refused(search: str, name: str) -> None:
-    needed = {"tools": [TOOL]} if name == "tool_choice" else {}
-    error = fault(**SEARCHES[search], **{name: HARMFUL[name]}, **needed)
-    assert error.param in (name, *needed)
+    error = fault(**SEARCHES[search], **{name: HARMFUL[name]}, **NEEDED.get(name, {}))
+    assert error.param in (name, *NEEDED.get(name, {}))
     assert "cannot be combined with" in error.message
 
 
 @pytest.mark.parametrize(("search", "name"), REFUSED)
 def test_what_asks_for_nothing_goes_with_a_search(search: str, name: str) -> None:
-    for value in (None, *REFUSED_WITH[search][name]):
+    for value in (None, *HARMLESS.get(name, ())):
         assert not decoding(**SEARCHES[search], **{name: value}).is_plain
 
 
@@ -334,10 +337,13 @@ def test_samples_are_drawn_as_the_request_says(search: str) -> None:
     assert fields.items() <= READER.read(chat_body(**SEARCHES[search], **fields)).body.items()
 
 
-def test_the_fields_that_a_search_refuses_exist() -> None:
-    for search, fields in REFUSED_WITH.items():
-        assert fields.keys() <= EngineFields.model_fields.keys()
-        assert search.partition(".")[0] in ChatCompletionRequest.model_fields
+def test_the_names_of_both_tables_exist() -> None:
+    names = {name for rule in RULES for name in (rule.beside, *rule.refused)} | {name for name, *_ in NEEDS}
+    for name in {name for name in (names | HARMLESS.keys()) if " " not in name}:
+        field, _, member = name.partition(".")
+        members = {"vocab": Vocabulary.model_fields, "stream_options": StreamOptions.model_fields}
+        fields = CompletionRequest.model_fields | ChatCompletionRequest.model_fields
+        assert (member or field) in (members[field] if member else fields), name
 
 
 def test_the_widest_search_is_a_limit() -> None:

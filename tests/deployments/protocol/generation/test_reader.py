@@ -8,9 +8,11 @@ import pytest
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
 from deployments.protocol.generation.chat import UNSUPPORTED_FIELDS
-from deployments.protocol.generation.decoding import COMBINABLE, DEFAULT_SAMPLING
+from deployments.protocol.generation.decoding import DEFAULT_SAMPLING
 from deployments.protocol.generation.listed_json import listed_schema
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
+from deployments.protocol.generation.rules import HARMLESS, RULES
+from deployments.protocol.generation.rules import VOCABULARY as LISTED
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from vocab.matching.structure.schema import StringKind
 
@@ -388,8 +390,6 @@ def test_the_name_of_a_list_is_a_short_printable_string(lang: Any) -> None:
 HARMFUL: dict[str, Any] = {
     "add_generation_prompt": False,
     "allowed_token_ids": TOKEN_IDS,
-    "function_call": "auto",
-    "functions": [{}],
     "ignore_eos": True,
     "logprob_token_ids": TOKEN_IDS,
     "repetition_detection": {"min_count": 2},
@@ -398,9 +398,10 @@ HARMFUL: dict[str, Any] = {
     "stop_token_ids": TOKEN_IDS,
     "structured_outputs": {"choice": ["yes"]},
 }
+NOT_LISTED = [name for rule in RULES if rule.beside == LISTED for name in rule.refused if name != "echo"]
 
 
-@pytest.mark.parametrize("name", sorted(COMBINABLE))
+@pytest.mark.parametrize("name", NOT_LISTED)
 @pytest.mark.parametrize("vocabulary", [VOCABULARY, {"vocab": {"words": ["a"]}}])
 def test_what_could_lead_out_of_a_list_cannot_be_combined_with_a_vocabulary(
     name: str, vocabulary: dict[str, Any]
@@ -447,9 +448,9 @@ def test_a_schema_that_no_list_can_write_is_named_by_its_pointer() -> None:
     assert "#/properties/a/format" in error.message
 
 
-@pytest.mark.parametrize("name", sorted(COMBINABLE.keys() - UNSUPPORTED_FIELDS))
+@pytest.mark.parametrize("name", NOT_LISTED)
 def test_what_changes_nothing_can_be_combined_with_a_vocabulary(name: str) -> None:
-    for value in (None, *COMBINABLE[name]):
+    for value in (None, *HARMLESS.get(name, ())):
         assert read(**{name: value}, **VOCABULARY).vocabulary is not None
 
 
@@ -488,7 +489,7 @@ def test_an_answer_that_was_begun_can_be_continued_by_words_of_a_list(search: di
         ({**PREFILL, "messages": BEGUN, "add_generation_prompt": None}, "add_generation_prompt"),
         ({**PREFILL, "messages": BEGUN, "add_generation_prompt": True}, "add_generation_prompt"),
         ({**PREFILL, "messages": BEGUN, "continue_final_message": False}, "add_generation_prompt"),
-        ({**PREFILL, "messages": BEGUN, "continue_final_message": "yes"}, "add_generation_prompt"),
+        ({**PREFILL, "messages": BEGUN, "continue_final_message": "yes"}, "continue_final_message"),
     ],
 )
 def test_there_must_be_a_beginning_to_continue(fields: dict[str, Any], param: str) -> None:
