@@ -14,8 +14,8 @@ import openai
 import psutil
 import wordfreq
 
-from deployments.demo.process import Demo, free_port
 from deployments.process_setup import BLOCKED
+from tests.harness import Demo, free_port
 
 KEY = "changeme"
 KEYS = {"loud": "key-of-loud", "other": "key-of-other"}
