@@ -31,6 +31,9 @@ class Demo(Service):
 
     ``args`` replace settings of the configuration, ``import_path`` its function that builds the application, and
     ``serve`` what it says of Serve. ``module`` is run with the configuration's path in place of the service's own.
+
+    Attributes:
+        variables: Of the environment of all its processes, from its start on.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Demo(Service):
     ) -> None:
         super().__init__(model, folder, args or {}, free_port())
         self._mark = uuid.uuid4().hex
+        self.variables = {MARK: self._mark}
         if import_path is not None:
             self._config["applications"][0]["import_path"] = import_path
         if module is not None:
@@ -52,7 +56,7 @@ class Demo(Service):
         self._config |= serve or {}
 
     def environment(self) -> dict[str, str]:
-        return super().environment() | {MARK: self._mark}
+        return super().environment() | self.variables
 
     def start(self, *locks: BinaryIO) -> None:
         # Orphans become children of this process, which can reap them (Linux's PR_SET_CHILD_SUBREAPER is 36).
