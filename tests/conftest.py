@@ -61,14 +61,14 @@ def pytest_runtest_setup() -> None:
 
 
 def _fetch_one_at_a_time(name: str, folder: Path) -> Path:
-    """Have one of several test processes fetch what the demo's model module names, and the others find it."""
+    """Have one of several test processes fetch what a function of the harness does, and the others find it."""
     if find_spec("ray") is None:
         pytest.skip("the light package alone is tested here")
-    from deployments.demo import model
+    from tests import harness
 
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        path: Path = getattr(model, name)()
+        path: Path = getattr(harness, name)()
         return path
 
 

