@@ -17,7 +17,7 @@ POLICY: Final = "deployments.replica.engine.autoscaling:by_interactive_sequences
 def autoscaling_config(scaling: Autoscaling) -> dict[str, Any]:
     """Turn the settings of autoscaling into the fields of Ray's ``AutoscalingConfig``."""
     policy = {"policy_function": POLICY} if scaling.policy is None else scaling.policy.model_dump()
-    given = scaling.model_dump(exclude={"target_sequences", "policy", *REPLACED})
+    given = scaling.model_dump(mode="json", exclude={"target_sequences", "policy", *REPLACED}, exclude_none=True)
     return {**given, "target_ongoing_requests": scaling.target_sequences, "policy": policy}
 
 
