@@ -24,7 +24,7 @@ from typing import Any
 import openai
 
 from benchmarks.batch_offline import Line, lines_of
-from deployments.demo.process import Demo
+from tests.harness import Demo
 
 ENGINE = {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 64}
 LINES_IN_FLIGHT = 64

@@ -28,7 +28,7 @@ import httpx
 
 from benchmarks.kills import Seen, outcome_of, pids_of
 from deployments.demo.model import smollm2_path
-from deployments.demo.process import Demo
+from tests.harness import Demo
 from tests.tiny_adapters import write_model
 
 EVENTS: Final = ("kill", "stop", "scale")

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import httpx
 
-from deployments.demo.process import Demo
+from tests.harness import Demo
 from vocab.lists.wordlists import load_word_list
 
 NUM_LOUD: Final = 8

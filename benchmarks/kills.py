@@ -28,7 +28,7 @@ import httpx
 import psutil
 
 from deployments.demo.model import smollm2_path
-from deployments.demo.process import Demo
+from tests.harness import Demo
 
 VICTIMS: Final = {
     "vocabulary": r"ray::ServeReplica:wordbound:Vocabulary",

@@ -31,8 +31,8 @@ from typing import Any, Final, TypeAlias
 import aiohttp
 import psutil
 
-from deployments.demo.process import Demo, free_port
 from deployments.settings.service import DEMO_TOKEN
+from tests.harness import Demo, free_port
 from tests.tiny_adapters import write_model
 
 NUM_TOKENS: Final = 64

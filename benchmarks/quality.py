@@ -38,8 +38,8 @@ from benchmarks.prose.rows import Row, tables  # noqa: E402
 from benchmarks.prose.served import NUM_ALONE, RefusedError, measure_served, missing  # noqa: E402
 from benchmarks.prose.steps import count_low_steps  # noqa: E402
 from deployments.demo.model import say  # noqa: E402
-from deployments.demo.process import Demo  # noqa: E402
 from deployments.settings.service import DEMO_TOKEN, cache_dir  # noqa: E402
+from tests.harness import Demo  # noqa: E402
 
 PICTURED: Final = 1000
 """The N whose table gets a picture and texts; where it was not measured, the first."""

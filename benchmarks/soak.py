@@ -35,7 +35,7 @@ import psutil
 
 from benchmarks.kills import VICTIMS, describe, outcome_of, pids_of
 from deployments.demo.model import smollm2_path
-from deployments.demo.process import Demo
+from tests.harness import Demo
 from tests.tiny_adapters import write_model
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
@@ -327,7 +327,7 @@ def main() -> None:
     import_path = "benchmarks.stand_in:build" if arguments.stand_in else None
     if arguments.stand_in:
         os.environ["STAND_IN_FAULTS"] = "1"
-    module = "deployments.demo.application" if arguments.nodes == 1 else "benchmarks.two_nodes"
+    module = None if arguments.nodes == 1 else "benchmarks.two_nodes"
     with tempfile.TemporaryDirectory(prefix="soak") as name:
         folder = Path(name)
         model = arguments.model or smollm2_path()

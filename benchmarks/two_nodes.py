@@ -1,4 +1,4 @@
-"""``python -m benchmarks.two_nodes FILE``: what ``deployments.demo.application`` does, on two nodes of this machine.
+"""``python -m benchmarks.two_nodes FILE``: what ``deployments.serving --local`` does, on two nodes of this machine.
 
 Each node offers one core. The second one is started again when its raylet has died, as a cluster's supervisor would.
 """

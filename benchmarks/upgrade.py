@@ -31,8 +31,8 @@ import yaml
 
 from benchmarks.failover import Load
 from deployments.demo.model import smollm2_path
-from deployments.demo.process import CONFIG, free_port
 from deployments.settings.service import DEMO_TOKEN
+from tests.harness import CONFIG, free_port
 from tests.tiny_adapters import write_model
 
 ROOT: Final = Path(__file__).parents[1]

@@ -61,14 +61,14 @@ def pytest_runtest_setup() -> None:
 
 
 def _fetch_one_at_a_time(name: str, folder: Path) -> Path:
-    """Have one of several test processes fetch what the demo's model module names, and the others find it."""
+    """Have one of several test processes fetch what a function of the harness does, and the others find it."""
     if find_spec("ray") is None:
         pytest.skip("the light package alone is tested here")
-    from deployments.demo import model
+    from tests import harness
 
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        path: Path = getattr(model, name)()
+        path: Path = getattr(harness, name)()
         return path
 
 
@@ -109,9 +109,9 @@ def service(shallow_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.Tem
     """One application for all tests that ask for it: the demo's settings, blocks that texts of a line fill, a second
     key, and less patience with slow readers."""
     # Here, for most tests need none of what it imports.
-    from deployments.demo.process import Demo
     from deployments.settings.keys import digest_of
     from tests.e2e.service import KEYS, PAGE, running
+    from tests.harness import Demo
 
     keys = {name: {"sha256": digest_of(key.encode())} for name, key in KEYS.items()}
     engine_kwargs = {"enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 64, "block_size": 32}

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from deployments.demo.model import GEMMA, Published, model_path
+from deployments.demo.model import Published, model_path
+from tests.harness import GEMMA
 
 JUDGE: Final = Published(
     name="Qwen2.5-Coder-1.5B",

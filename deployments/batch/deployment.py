@@ -20,7 +20,7 @@ from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import Clock
 from deployments.batch.state.store import BatchStore, StoreError
 from deployments.errors import ApiError, EngineError
-from deployments.process_setup import set_up_process, watch_event_loop
+from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings.service import Settings
 from deployments.storage import StorageError
@@ -67,7 +67,7 @@ class Batches:
         self._runner = BatchRunner(Stages(self._store, contents, reader, settings.limits, batch, clock), running)
         self._service = BatchService(settings, self._store, contents, clock=clock, on_change=self._runner.wake)
         self._runner.start()
-        watch_event_loop()
+        run_ready_hook()
 
     async def call(self, name: str, *args: Any) -> Reply:
         """Run an operation of ``BatchService`` in a thread."""

@@ -11,12 +11,14 @@ import sys
 import urllib.error
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
+import yaml
 
 from deployments.demo.model import ADAPTER, DemoModelError, say, smollm2_path
-from deployments.demo.process import RUN_BYTES, Demo, DemoError
+from deployments.demo.service import CONFIG, END_MARGIN_S, DemoError, Service, free_port, take_folder
 from deployments.settings.service import DEMO_TOKEN, Settings, SettingsError, cache_dir
 
 QUESTION: Final = "Tell me a story about a dog"
@@ -24,35 +26,41 @@ N_WORDS: Final = 1000
 NUM_TOKENS: Final = 80
 """A model of this size repeats itself in longer stories."""
 
+RUN_BYTES: Final = 4 * 2**30
+"""Memory that a run takes with the demo's model."""
 
-def _show(demo: Demo) -> None:
-    """Ask the demo one question and print the answer, with a command to try next, or why there is none."""
+
+def _show(service: Service) -> None:
+    """Ask one question and print the answer, with a command to try next, or why there is none."""
     try:
-        _print(demo, _ask(demo))
+        _print(service, _ask(service))
     except OSError as error:
         say(f"the first question has no answer: {_message_of(error)}")
     print("Ctrl-C stops the service.", flush=True)
 
 
-def _ask(demo: Demo) -> dict[str, Any]:
-    """Ask the demo one question, again while it is busy and lives."""
+def _ask(service: Service) -> dict[str, Any]:
+    """Ask one question, again while the service is busy and lives."""
     # Beams need the automaton.
-    search = {"best_of": 4} if demo.settings.mask_engine == "xgrammar" else {"num_beams": 4}
-    limits = demo.settings.limits
+    search = {"best_of": 4} if service.settings.mask_engine == "xgrammar" else {"num_beams": 4}
+    limits = service.settings.limits
     allowed = limits.allowed_new_tokens or (min(NUM_TOKENS, limits.max_new_tokens),)
-    num_tokens = min(allowed, key=lambda number: abs(number - NUM_TOKENS))
+    body = {
+        "messages": [{"role": "user", "content": QUESTION}],
+        "vocab": {"lang": "en", "n_words": N_WORDS, "end": "sentence"},
+        "max_tokens": min(allowed, key=lambda number: abs(number - NUM_TOKENS)),
+        **search,
+    }
     while True:
         try:
-            return demo.ask(
-                QUESTION, {"lang": "en", "n_words": N_WORDS, "end": "sentence"}, max_tokens=num_tokens, **search
-            )
+            return service.request("/v1/chat/completions", {"model": service.model_id(), **body})
         except urllib.error.HTTPError as error:
             if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
                 raise
             delay_s = int(error.headers.get("Retry-After", 1))
             say(f"the service is busy; asking again in {delay_s} s")
             with suppress(subprocess.TimeoutExpired):
-                demo.wait(delay_s)
+                service.wait(delay_s)
                 raise
 
 
@@ -64,16 +72,16 @@ def _message_of(error: OSError) -> str:
     return str(error)
 
 
-def _print(demo: Demo, answer: dict[str, Any]) -> None:
+def _print(service: Service, answer: dict[str, Any]) -> None:
     vocabulary = answer["vocab"]
-    key = DEMO_TOKEN if demo.settings.secret_token.get_secret_value() == DEMO_TOKEN else "$SECRET_TOKEN"
+    key = DEMO_TOKEN if service.settings.secret_token.get_secret_value() == DEMO_TOKEN else "$SECRET_TOKEN"
     print(
         f"\n{QUESTION} (in the {N_WORDS:,} most frequent English words)\n\n"
         f"  {answer['choices'][0]['message']['content'].strip()}\n\n"
         f"{vocabulary['num_words']} words, {vocabulary['num_distinct_words']} distinct, "
         f"the rarest has rank {vocabulary['max_rank']}.\n\n"
         "Try next, in another terminal:\n\n"
-        f'  curl {demo.url}/v1/chat/completions -H "Authorization: Bearer {key}" \\\n'
+        f'  curl {service.url}/v1/chat/completions -H "Authorization: Bearer {key}" \\\n'
         "    -H 'Content-Type: application/json' \\\n"
         f'    -d \'{{"model": "{answer["model"]}", "vocab_lang": "en", "vocab_n_words": 500,\n'
         '         "messages": [{"role": "user", "content": "Tell me about your house"}]}\'\n',
@@ -81,30 +89,41 @@ def _print(demo: Demo, answer: dict[str, Any]) -> None:
     )
 
 
+def _prepare(folder: Path, *, is_first: bool) -> Service:
+    """Fetch the demo's model, unless another one is set, and return the service of it, which has not started."""
+    given = Settings.load({"demo": True, "secret_token": DEMO_TOKEN})
+    has_own_model = given.is_given("model_name")
+    model = given.model_name if has_own_model else str(smollm2_path())
+    usual = int(yaml.safe_load(CONFIG.read_text())["http_options"]["port"])
+    # Another run may be about to take the usual one.
+    port = free_port(*([usual] if is_first else []))
+    return Service(model, folder, {} if has_own_model else {"lora": ADAPTER}, port)
+
+
 def main() -> int:
     """Fetch the model, run the demo until it ends or Ctrl-C, and return the exit status."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    demo: Demo | None = None
+    service: Service | None = None
     try:
-        given = Settings.load({"demo": True, "secret_token": DEMO_TOKEN})
-        has_own_model = given.is_given("model_name")
-        model = given.model_name if has_own_model else str(smollm2_path())
-        demo = Demo(model, cache_dir() / "demo", {} if has_own_model else {"lora": ADAPTER})
-        say(f"starting the service on {demo.url}; its log is {demo.log_path}")
+        folder, lock = take_folder(cache_dir() / "demo")
+        service = _prepare(folder, is_first=folder.name == "demo")
+        say(f"starting the service on {service.url}; its log is {service.log_path}")
         if (free := psutil.virtual_memory().available) < RUN_BYTES:
             say(
                 f"{free / 2**30:.1f} GiB of memory are free, and the service takes {RUN_BYTES / 2**30:.0f}: end other "
                 "programs, or the system may end a part of it, which then starts again"
             )
-        demo.start()
-        demo.wait_until_ready()
+        say("this takes a minute or two")
+        # The folder is taken as long as either process lives.
+        service.start(lock)
+        service.wait_until_ready()
         say("ready")
-        if demo.settings.page:
-            say(f"the page: {demo.page_url}")
-        _show(demo)
-        demo.wait_and_reap()
-        say(f"the service ended; its log is {demo.log_path}")
+        if service.settings.page:
+            say(f"the page: {service.page_url}")
+        _show(service)
+        service.wait()
+        say(f"the service ended; its log is {service.log_path}")
         return 1
     except KeyboardInterrupt:
         return 0
@@ -112,9 +131,9 @@ def main() -> int:
         print(f"\n{error}", file=sys.stderr, flush=True)
         return 1
     finally:
-        if demo is not None:
+        if service is not None:
             say("stopping; requests may finish, and Ctrl-C ends them too")
-            demo.stop(demo.drain_timeout_s)
+            service.stop(service.settings.drain_s + END_MARGIN_S)
 
 
 if __name__ == "__main__":

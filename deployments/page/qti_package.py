@@ -100,7 +100,6 @@ def _item(lang: str, cardinality: str, right: Iterable[str], base: str = "identi
 
 
 def _add_choices(body: Element, kind: str, prompt: str, choices: Iterable[tuple[str, str]], **attributes: str) -> None:
-    """Add an interaction with choices (identifier, text) to a body."""
     interaction = SubElement(body, kind, {"responseIdentifier": _RESPONSE, "shuffle": "false", **attributes})
     SubElement(interaction, "prompt").text = prompt
     for identifier, text in choices:

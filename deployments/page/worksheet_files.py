@@ -96,7 +96,6 @@ def _lines(exercise: Exercise) -> Iterator[str]:
 
 
 def _items(exercise: Exercise) -> Iterator[str]:
-    """Yield the items of an exercise without the key."""
     if isinstance(exercise, Questions | GapFill):
         for item in exercise.items:
             options = "   ".join(f"{letter(index)}) {option}" for index, option in enumerate(item.options))
@@ -110,7 +109,6 @@ def _items(exercise: Exercise) -> Iterator[str]:
 
 
 def _asked(item: Choice) -> str:
-    """Return what is asked by a question or a gap."""
     if isinstance(item, Gap):
         return f"{item.before}{_GAP}{item.after}"
     return item.question if isinstance(item, Question) else ""

@@ -34,7 +34,7 @@ from deployments.contract import (
 from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.metrics import report_replica
-from deployments.process_setup import set_up_process, watch_event_loop
+from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
 from deployments.replica.answers.chat_answerer import ChatAnswerer
@@ -171,7 +171,7 @@ class Replica(LLMServer):
             )
         )
         self._follower = asyncio.create_task(adapters.keep_in_sync())
-        watch_event_loop()
+        run_ready_hook()
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
     @override

@@ -1,9 +1,10 @@
 """How many replicas of the engine there are: Ray Serve's ``AutoscalingConfig``, counted in sequences."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from ray.serve.config import AutoscalingConfig
 
 REPLACED: Final = {
     "target_ongoing_requests": "target_sequences, for a request with several choices or beams is several sequences",
@@ -29,37 +30,23 @@ class Policy(BaseModel):
     """What the function is given besides the context."""
 
 
-class Autoscaling(BaseModel):
-    """How many replicas of the engine there are. Defaults are Ray's unless they say otherwise."""
+class Autoscaling(AutoscalingConfig):
+    """How many replicas of the engine there are: Ray's ``AutoscalingConfig``, with ``target_sequences``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     min_replicas: int = Field(default=1, ge=0)
     """0 for none while nobody asks. The first request then starts one: it waits for ``max_queue_s``, and is told to
     come back where the model takes longer to load."""
-    initial_replicas: int | None = Field(default=None, ge=0)
-    """At the start; by default ``min_replicas``."""
     max_replicas: int = Field(default=1, ge=1)
     """At most so many, each with the GPUs of one engine."""
     target_sequences: float = Field(default=32, gt=0)
     """Sequences of interactive requests per replica, running or waiting, that the autoscaler aims at. Lines of batches
     do not count: they take what is there."""
-    upscale_delay_s: float = Field(default=30.0, ge=0)
-    """More replicas are started when so long more were wanted; the first of none at once."""
-    downscale_delay_s: float = Field(default=600.0, ge=0)
-    """One fewer is kept when so long fewer were wanted. Loading a large model takes minutes."""
-    downscale_to_zero_delay_s: float | None = Field(default=None, ge=0)
-    """The same for the last one; by default ``downscale_delay_s``."""
-    upscaling_factor: float | None = Field(default=None, gt=0)
-    """What part of the difference is added at once; by default all of it."""
-    downscaling_factor: float | None = Field(default=None, gt=0)
-    """What part of the difference is taken away at once; by default all of it."""
-    look_back_period_s: float = Field(default=30.0, gt=0)
-    """Demand counts over the last so many seconds."""
     aggregation_function: Literal["mean", "max", "min"] = "mean"
-    """How what was seen in that time is put together."""
+    """How what was seen in ``look_back_period_s`` is put together."""
     policy: Policy | None = None
-    """By default ``deployments.replica.engine.configuration``. One of the operator's own finds the sequences of each
+    """By default ``deployments.replica.engine.autoscaling``. One of the operator's own finds the sequences of each
     replica in ``context.aggregated_metrics["interactive_sequences"]``."""
 
     @model_validator(mode="before")
@@ -70,12 +57,3 @@ class Autoscaling(BaseModel):
             for name in REPLACED.keys() & values.keys():
                 raise ValueError(f"{name}: expected {REPLACED[name]}")
         return values
-
-    @model_validator(mode="after")
-    def _check_bounds(self) -> Self:
-        """Refuse ``min_replicas``, ``initial_replicas`` and ``max_replicas`` that are out of order."""
-        if self.max_replicas < self.min_replicas:
-            raise ValueError("expected max_replicas of at least min_replicas")
-        if self.initial_replicas is not None and not self.min_replicas <= self.initial_replicas <= self.max_replicas:
-            raise ValueError("expected initial_replicas between min_replicas and max_replicas")
-        return self

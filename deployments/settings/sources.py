@@ -7,7 +7,7 @@ or both.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -17,6 +17,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource
 from typing_extensions import override
+
+from deployments.settings.scaling import REPLACED
 
 Given: TypeAlias = Mapping[str, str]
 """Settings, and their values as a variable would give them."""
@@ -43,7 +45,6 @@ def _gives(setting: str, values: Mapping[str, str] | None = None) -> OldName:
 
 
 def _without_effect(warning: str) -> OldName:
-    """Map an old name to no setting, only to a warning."""
     return OldName((), lambda _: {}, warning)
 
 
@@ -62,14 +63,11 @@ _LEVELS: Final = {"trace": "debug", "warn": "warning", "critical": "error", "fat
 _YES: Final = ("true", "yes", "on", "1")
 _NO: Final = ("false", "no", "off", "0")
 
-_BRACKETS: Final = re.compile(r"^[\[{(](.*)[\]})]$", re.DOTALL)
-
 
 def _numbers(value: str) -> list[int]:
     """Parse a set of whole numbers, sorted: with commas between them, as JSON, or as Python writes a set."""
-    inside = _BRACKETS.sub(r"\1", value)
     try:
-        numbers = sorted({int(part) for part in inside.split(",") if part.strip()})
+        numbers = sorted({int(part) for part in value.strip("[]{}()").split(",") if part.strip()})
     except ValueError:
         numbers = []
     if not numbers or numbers[0] < 1:
@@ -153,6 +151,8 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 """Short names of variables beside those of ``OLD_NAMES``, and the setting that each gives. The name with the prefix
 goes before a short one."""
 
+_NAMES: Final = {**OLD_NAMES, **{name: _gives(setting) for name, setting in ENVIRONMENT.items()}}
+
 ENV_FILE: Final = ".env"
 """Read in the working directory where no other file is named, and is there."""
 
@@ -178,41 +178,29 @@ class SettingsError(ValueError):
 
 
 class Variables(EnvSettingsSource):
-    """Settings from variables: those of the environment, or secret files that are named like them.
+    """Settings from variables: of the environment, of an ``.env`` file, or secret files that are named like them.
 
     Unlike in the base class, a value that should be JSON and is not is left to validation, which names it.
 
     Args:
         settings: The settings' class.
-        variables: By name.
+        kind: What the variables are of, for ``Sources.names``.
+        variables: By name. An empty one counts as unset.
         folder: Where their relative paths begin: the folder of their file, or the working directory.
     """
 
-    def __init__(self, settings: type[BaseSettings], variables: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, settings: type[BaseSettings], kind: str, variables: Mapping[str, str], folder: Path) -> None:
         super().__init__(settings)
-        self._paths = {_variable(name) for name in READ_PATHS}
-        self._folder = folder
+        self.kind = kind
+        self.given = {name: value.strip() for name, value in variables.items() if value.strip()}
         self._names: dict[str, str] = {}
-        self.env_vars = {}
-        # An empty variable counts as unset.
-        given = {name: value.strip() for name, value in variables.items() if value.strip()}
-        for name in [name for name in given if name.startswith(PREFIX)]:
-            self._give(name, name.lower(), given[name])
-        for name in [name for name in (*OLD_NAMES, *ENVIRONMENT) if name in given]:
-            for key, value in _settings_of(name, given[name]).items():
-                self._give(name, _variable(key), value)
-        self.warnings = [
-            f"{name}: {old.warning}" for name, old in OLD_NAMES.items() if name in given and old.warning is not None
-        ]
-        """Warnings about names that work otherwise here than where they come from."""
-
-    def _give(self, name: str, variable: str, value: str) -> None:
-        """Set a variable from what ``name`` gives, unless an earlier name gave it."""
-        if variable not in self._names:
-            self._names[variable] = name
-            if variable in self._paths:
-                value = str(self._folder / Path(value).expanduser())
-            self.env_vars = {**self.env_vars, variable: value}
+        values: dict[str, str | None] = {}
+        for name, key, value in _settings_of(self.given):
+            variable = _variable(key)
+            if variable not in values:
+                self._names[variable] = name
+                values[variable] = _absolute(key, value, folder)
+        self.env_vars = values
 
     @override
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
@@ -229,59 +217,63 @@ class Variables(EnvSettingsSource):
 
 
 def _variable(key: str) -> str:
-    """Return the variable of a dotted setting: with the prefix, in small letters."""
     return f"{PREFIX}{key.replace('.', '__')}".lower()
 
 
-def _settings_of(name: str, value: str) -> Given:
-    """Convert a variable with a short or old name to the settings that it gives."""
-    if name in ENVIRONMENT:
-        return {ENVIRONMENT[name]: value}
-    try:
-        return OLD_NAMES[name].convert(value)
-    except ValueError as error:
-        raise SettingsError(f"{name}={value!r}: {error}") from None
+def _settings_of(given: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, setting and value for each setting that variables give; of several for one the first counts."""
+    for name, value in given.items():
+        if name.startswith(PREFIX):
+            yield name, name.removeprefix(PREFIX).lower(), value
+    for name, known in _NAMES.items():
+        if name in given:
+            try:
+                settings = known.convert(given[name])
+            except ValueError as error:
+                raise SettingsError(f"{name}={given[name]!r}: {error}") from None
+            yield from ((name, key, value) for key, value in settings.items())
 
 
-def is_known(name: str) -> bool:
-    """Return whether a variable of that name, in capitals, gives a setting or a warning."""
-    return name in OLD_NAMES or name in ENVIRONMENT or name.startswith(PREFIX)
+def _absolute(key: str, value: Any, folder: Path | None) -> Any:
+    """Return the value of a setting; a path that is read is taken from ``folder``.
+
+    Raises:
+        SettingsError: It is relative, and the folder is not known.
+    """
+    if key not in READ_PATHS or not isinstance(value, str):
+        return value
+    path = Path(value).expanduser()
+    if folder is None and not path.is_absolute():
+        raise SettingsError(
+            f"{key}={value!r}: expected an absolute path: Serve passes on what a YAML file says, but not where "
+            "it lies, and its processes run in other folders"
+        )
+    return str((folder or Path()) / path)
 
 
-def read_env_file(name: str, path: Path) -> dict[str, str]:
-    """Return the variables in a file of ``NAME=value`` lines, their names in capitals; ``name`` is that of its setting.
+def _is_known(name: str) -> bool:
+    return name in _NAMES or name.startswith(PREFIX)
+
+
+def _read_variables(name: str, path: Path, *, is_folder: bool) -> dict[str, str]:
+    """Return the variables in an ``.env`` file, or those that files in a folder are named like, by names in capitals.
+
+    ``name`` is that of the setting or variable that gives the path.
 
     Raises:
         SettingsError: It cannot be read.
     """
     try:
+        if is_folder:
+            files = {file.name.upper(): file for file in path.iterdir()}
+            return {name: file.read_text(encoding="utf-8") for name, file in files.items() if _is_known(name)}
         with path.open(encoding="utf-8") as file:
             return {key.upper(): value for key, value in dotenv_values(stream=file).items() if value is not None}
     except (OSError, UnicodeDecodeError) as error:
-        # Without its text, which may show a part of the file.
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise SettingsError(f"{name}={str(path)!r}: expected a file of NAME=value lines: {why}") from None
-
-
-def read_secrets(variables: Variables, folder: object) -> dict[str, str]:
-    """Return the contents of the files in the secrets folder that are named like variables of settings.
-
-    The folder is that of ``SECRETS_DIR`` in ``variables``, else ``folder``, which another source names; None for no
-    secrets.
-
-    Raises:
-        SettingsError: It is no folder, or such a file cannot be read.
-    """
-    name = variables.name_of("secrets_dir") or "secrets_dir"
-    folder = variables().get("secrets_dir") or folder
-    if folder is None:
-        return {}
-    try:
-        paths = {path.name.upper(): path for path in Path(str(folder)).iterdir()}
-        known = [variable for variable in paths if is_known(variable)]
-        return {variable: paths[variable].read_text(encoding="utf-8") for variable in known}
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{name}={str(folder)!r}: expected a folder of text files: {error}") from None
+        expected = "a folder of text files" if is_folder else "a file of NAME=value lines"
+        # The text of the other error may show a part of the file.
+        why = error if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingsError(f"{name}={str(path)!r}: expected {expected}: {why}") from None
 
 
 class Sources:
@@ -308,45 +300,39 @@ class Sources:
         Raises:
             SettingsError: One cannot be read, a variable has a bad value, or a path of ``args`` is relative to nothing.
         """
-        args = {str(key): _resolve_path(str(key), value, folder) for key, value in args.items()}
+        args = {str(key): _absolute(str(key), value, folder) for key, value in args.items()}
         here = Path.cwd()
-        variables = Variables(settings, os.environ if environment is None else environment, here)
+        variables = Variables(settings, "environment", os.environ if environment is None else environment, here)
+
         env_file = variables().get("env_file") or args.get("env_file")
         if env_file is None and environment is None and Path(ENV_FILE).is_file():
             env_file = ENV_FILE
         path = here / str(env_file or ENV_FILE)
-        in_file = {} if env_file is None else read_env_file(variables.name_of("env_file") or "env_file", path)
-        filed = Variables(settings, in_file, path.parent)
-        other = filed().get("secrets_dir") or args.get("secrets_dir")
-        secrets_dir = Path(str(variables().get("secrets_dir") or other or here))
-        secrets = Variables(settings, read_secrets(variables, other), secrets_dir)
-        by_kind = {"environment": variables, "secret file": secrets, str(path): filed}
-        self.readers = (*by_kind.values(), InitSettingsSource(settings, args))
+        in_file = {}
+        if env_file is not None:
+            in_file = _read_variables(variables.name_of("env_file") or "env_file", path, is_folder=False)
+        filed = Variables(settings, str(path), in_file, path.parent)
+
+        secrets_dir = variables().get("secrets_dir") or filed().get("secrets_dir") or args.get("secrets_dir")
+        folder = here / str(secrets_dir or "")
+        in_folder = {}
+        if secrets_dir is not None:
+            in_folder = _read_variables(variables.name_of("secrets_dir") or "secrets_dir", folder, is_folder=True)
+        secrets = Variables(settings, "secret file", in_folder, folder)
+
+        by_variables = (variables, secrets, filed)
+        self.readers = (*by_variables, InitSettingsSource(settings, args))
         self.names: dict[str, list[str]] = {}
-        for kind, values in [*((kind, reader()) for kind, reader in by_kind.items()), ("YAML", args)]:
-            for key in _keys(values, settings):
-                name = f"{kind} {by_kind[kind].name_of(key)}" if kind in by_kind else kind
-                self.names.setdefault(key, []).append(name)
-        self.warnings = list(dict.fromkeys(line for reader in by_kind.values() for line in reader.warnings))
-        if unknown := sorted(name for name in in_file if not is_known(name)):
+        for source in by_variables:
+            for key in _keys(source(), settings):
+                self.names.setdefault(key, []).append(f"{source.kind} {source.name_of(key)}")
+        for key in _keys(args, settings):
+            self.names.setdefault(key, []).append("YAML")
+
+        given = {name for source in by_variables for name in source.given}
+        self.warnings = [f"{name}: {old.warning}" for name, old in OLD_NAMES.items() if name in given and old.warning]
+        if unknown := sorted(name for name in in_file if not _is_known(name)):
             self.warnings.append(f"{path}: these names are no settings and are ignored: {', '.join(unknown)}")
-
-
-def _resolve_path(name: str, value: Any, folder: Path | None) -> Any:
-    """Return the value of a setting in a file's arguments; a path that is read becomes absolute.
-
-    Raises:
-        SettingsError: It is relative, and the file's folder is not known.
-    """
-    if name not in READ_PATHS or not isinstance(value, str):
-        return value
-    path = Path(value).expanduser()
-    if folder is None and not path.is_absolute():
-        raise SettingsError(
-            f"{name}={value!r}: expected an absolute path: Serve passes on what a YAML file says, but not where "
-            "it lies, and its processes run in other folders"
-        )
-    return str((folder or Path()) / path)
 
 
 def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -359,15 +345,15 @@ def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -
             yield f"{prefix}{name}"
 
 
-def _fields_beside(model: type[BaseModel], loc: tuple[int | str, ...]) -> Iterable[str]:
+def _fields_beside(model: type[BaseModel], loc: tuple[int | str, ...]) -> Set[str]:
     """Return the known fields beside an unknown setting: those of the model that it stands in."""
     for part in loc[:-1]:
         field = model.model_fields.get(str(part))
         # What stands in a list or a dictionary is left out: nothing but its names could be said.
         if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
-            return model.model_fields
+            return model.model_fields.keys()
         model = field.annotation
-    return model.model_fields
+    return model.model_fields.keys()
 
 
 def describe(error: ValidationError, sources: Mapping[str, list[str]], settings: type[BaseModel]) -> str:
@@ -380,9 +366,8 @@ def describe(error: ValidationError, sources: Mapping[str, list[str]], settings:
         if not key:
             lines.append(fault["msg"].removeprefix("Value error, "))
         elif fault["type"] == "extra_forbidden":
-            lines.append(
-                f"{shown_key}: unknown setting; known are {', '.join(sorted(_fields_beside(settings, fault['loc'])))}"
-            )
+            known = sorted(_fields_beside(settings, fault["loc"]) - REPLACED.keys())
+            lines.append(f"{shown_key}: unknown setting; known are {', '.join(known)}")
         elif fault["type"] == "missing":
             variable = next((name for name, old in OLD_NAMES.items() if key in old.settings), key)
             lines.append(f"{key}: missing; set {variable} or the key in the YAML file. {ON_A_CLUSTER.format(variable)}")

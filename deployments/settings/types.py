@@ -25,7 +25,6 @@ def is_adapter_name(name: str) -> bool:
 
 
 def _check_key_names(keys: Any) -> Any:
-    """Refuse names that a key may not have."""
     # Not by the names' type: its error would show the name, which may be a key by mistake.
     if isinstance(keys, Mapping) and not all(isinstance(name, str) and is_key_name(name) for name in keys):
         raise ValueError("expected names of 1 to 64 small letters, digits, _ and -")
@@ -33,7 +32,6 @@ def _check_key_names(keys: Any) -> Any:
 
 
 def _check_digests(keys: dict[str, Key]) -> dict[str, Key]:
-    """Require a SHA-256 of each key but ``default``, which must have none."""
     for name, key in keys.items():
         if name == DEFAULT_OWNER and key.sha256 is not None:
             raise ValueError(f"{DEFAULT_OWNER!r} is the name of secret_token: expected no sha256 there")
@@ -43,7 +41,6 @@ def _check_digests(keys: dict[str, Key]) -> dict[str, Key]:
 
 
 def _check_adapter_names(lora: dict[str, str]) -> dict[str, str]:
-    """Refuse names that an adapter may not have."""
     for name in lora:
         if not is_adapter_name(name):
             raise ValueError(
@@ -53,7 +50,6 @@ def _check_adapter_names(lora: dict[str, str]) -> dict[str, str]:
 
 
 def _check_rates_url(url: str) -> str:
-    """Refuse a URL of no supported store, without showing it: it may hold a password."""
     if url != IN_MEMORY:
         try:
             Rates(url)
@@ -66,7 +62,6 @@ def _check_rates_url(url: str) -> str:
 
 
 def _check_store_url(url: str) -> str:
-    """Refuse a URL that fsspec cannot open."""
     try:
         get_filesystem_class(get_protocol(url))
     except (ImportError, ValueError) as error:
@@ -75,7 +70,6 @@ def _check_store_url(url: str) -> str:
 
 
 def _check_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse origins that are not written as browsers send them."""
     # A browser sends an origin in exactly this form, and it is compared as it was sent.
     for origin in origins:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
@@ -87,7 +81,6 @@ def _check_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _split(value: Any) -> Any:
-    """Split a string at commas; return other values as they are."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 

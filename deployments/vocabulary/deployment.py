@@ -20,7 +20,7 @@ from limits import RateLimitItemPerHour
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.metrics import COMPILE_SECONDS, LISTS
-from deployments.process_setup import set_up_process, watch_event_loop
+from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.rates import IN_MEMORY, RateExceededError, Rates
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
@@ -247,7 +247,7 @@ class VocabularyDeployment:
     async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]  # Serve awaits a constructor
         self._vocabulary = await Vocabulary.create(settings)
         self._lists = ListQueries(settings.wordlist_dir, settings.limits)
-        watch_event_loop()
+        run_ready_hook()
 
     async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | VocabularyError:
         return await self._vocabulary.resolve_or_refuse(spec, owner)

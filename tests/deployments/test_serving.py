@@ -20,8 +20,8 @@ import psutil
 import pytest
 import yaml
 
-from deployments.demo.process import free_port
 from tests.deployments.front import CHAT, KEY, MODEL, assert_error, chat_body
+from tests.harness import free_port
 from tests.pages import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

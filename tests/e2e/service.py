@@ -1,5 +1,6 @@
 """What the tests of the real application share: its lists, a client, and one way to ask."""
 
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -14,8 +15,10 @@ import openai
 import psutil
 import wordfreq
 
-from deployments.demo.process import Demo, free_port
-from deployments.process_setup import BLOCKED
+from deployments.process_setup import READY_HOOK
+from tests.event_loop_watch import BLOCKED, WATCHED
+from tests.harness import Demo
+from tests.pages import ROOT
 
 KEY = "changeme"
 KEYS = {"loud": "key-of-loud", "other": "key-of-other"}
@@ -117,8 +120,9 @@ class Service:
 @contextmanager
 def running(demo: Demo, *, timeout_s: float = 300) -> Iterator[Service]:
     """Starts the application and yields it when it is ready; on leaving, none of its processes is left."""
-    # Not the demo's usual one, which another test may be about to take.
-    demo.port = free_port()
+    # Each of its processes imports the watch, wherever it starts.
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    demo.variables |= {READY_HOOK: "tests.event_loop_watch:watch_event_loop", "PYTHONPATH": paths}
     demo.start()
     try:
         demo.wait_until_ready()
@@ -166,6 +170,7 @@ def assert_nothing_secret_is_in(paths: Iterable[Path], metrics: bytes) -> None:
 def assert_no_loop_was_blocked(log_path: Path) -> None:
     """Fails where one request kept all others of a process waiting, whichever test sent it."""
     lines = log_path.read_text(errors="replace").splitlines()
+    assert any(WATCHED in line for line in lines), "no event loop was watched"
     blocked = [line for line in lines if (match := _BLOCKED_S.search(line)) and float(match[1]) > LONGEST_CALLBACK_S]
     assert not blocked, "\n".join(blocked)
 

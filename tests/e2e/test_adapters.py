@@ -20,11 +20,11 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from deployments.demo.process import Demo
 from tests.checker import assert_only_listed_words
 from tests.e2e.own_engine import short_lists
 from tests.e2e.processes import our_processes_named
 from tests.e2e.service import KEY, Service, running
+from tests.harness import Demo
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
 from wordbound.lm.word_list import WordList
 

@@ -15,12 +15,12 @@ from typing import Any, Literal
 import openai
 import pytest
 
-from deployments.demo.process import Demo
 from tests.e2e.batch_lines import Sent, assert_accounted, lines
 from tests.e2e.own_engine import short_lists
 from tests.e2e.processes import processes_named
 from tests.e2e.service import MODEL, Service, running
 from tests.e2e.test_batches import read, start
+from tests.harness import Demo
 
 pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 

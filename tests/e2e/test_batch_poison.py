@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from deployments.demo.process import Demo
 from tests.e2e.batch_lines import URL
 from tests.e2e.service import MODEL, running
 from tests.e2e.test_batches import read, start, wait
+from tests.harness import Demo
 
 pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import wordfreq
 
-from deployments.demo.process import Demo
 from tests.checker import assert_only_listed_words
 from tests.e2e.service import running
+from tests.harness import Demo
 from wordbound.train.decoder import DecoderConfig, train_decoder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from deployments.demo.process import Demo, DemoError
 from tests.e2e.own_engine import ENVIRONMENT
+from tests.harness import Demo, DemoError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 

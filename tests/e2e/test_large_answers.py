@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from deployments.process_setup import BLOCKED
 from tests.checker import assert_only_listed_words
 from tests.e2e.service import KEY, KEYS, MODEL, Service
+from tests.event_loop_watch import BLOCKED
 
 pytestmark = pytest.mark.e2e
 

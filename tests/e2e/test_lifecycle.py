@@ -19,10 +19,10 @@ import httpx
 import psutil
 import pytest
 
-from deployments.demo.process import Demo
 from tests.e2e.own_engine import short_lists
 from tests.e2e.processes import processes_named
 from tests.e2e.service import KEY, MODEL, running
+from tests.harness import Demo
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -22,7 +22,7 @@ import psutil
 import pytest
 import yaml
 
-from deployments.demo.process import free_port
+from tests.harness import free_port
 from tests.pages import ROOT, blocks_run_by
 from tools.docs.examples import commands, typed_text
 

@@ -11,9 +11,9 @@ from typing import Any
 import openai
 import pytest
 
-from deployments.demo.process import Demo
 from tests.checker import assert_only_listed_words, unlisted_words
 from tests.e2e.service import MODEL, Service, running
+from tests.harness import Demo
 from tests.thinking_model import END, THINKING, write_thinking_model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]

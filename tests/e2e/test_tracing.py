@@ -14,9 +14,9 @@ import pytest
 import yaml
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from deployments.demo.process import Demo
 from tests.e2e.own_engine import short_lists
 from tests.e2e.service import KEY, MODEL, running
+from tests.harness import Demo
 from tests.pages import blocks_run_by
 
 pytestmark = [pytest.mark.e2e, pytest.mark.stress]

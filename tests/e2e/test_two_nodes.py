@@ -15,11 +15,11 @@ import openai
 import pytest
 import yaml
 
-from deployments.demo.process import CONFIG, free_port
 from tests.checker import assert_only_listed_words
 from tests.e2e.own_engine import short_lists
 from tests.e2e.service import KEY, MODEL, Service
 from tests.e2e.two_nodes import READY
+from tests.harness import CONFIG, free_port
 
 # An offline run on two nodes is among the others (`test_offline`).
 pytestmark = [pytest.mark.e2e, pytest.mark.stress]

@@ -12,10 +12,10 @@ from typing import Any
 import openai
 import pytest
 
-from deployments.demo.process import Demo
 from tests.checker import assert_only_listed_words
 from tests.e2e.service import LISTS, MODEL, Service, running
 from tests.e2e.test_service import QUESTIONS
+from tests.harness import Demo
 from tests.slow_tokenizer import write_slow_tokenizer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.stress]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import griffe
 
+from deployments.settings.scaling import REPLACED
 from deployments.settings.service import Settings
 from deployments.settings.sources import ENVIRONMENT, OLD_NAMES, PREFIX
 from tools.docs.schema import Schema, in_words, prose, show
@@ -56,7 +57,7 @@ def _object(key: str, schema: Schema, defs: Schema) -> Iterator[str]:
         path = f"{key}.<name>" if inner is not schema else key
         yield f"## Members of `{path}` {{ #{_section(key)} }}\n"
         yield f"{prose(_members(name).docstring.value)}\n"
-        properties = defs[name]["properties"]
+        properties = {member: found for member, found in defs[name]["properties"].items() if member not in REPLACED}
         for member, found in properties.items():
             yield from _setting(f"{path}.{member}", found, name)
         for member, found in properties.items():
@@ -71,9 +72,11 @@ def _setting(key: str, schema: Schema, owner: str) -> Iterator[str]:
     if variables := variables_of(key):
         facts.append(", ".join(f"`{name}`" for name in variables))
     yield " · ".join(facts) + "\n"
-    docstring = _members(owner).members[key.rpartition(".")[2]].docstring
-    if docstring is not None:
-        yield f"{prose(docstring.value)}\n"
+    # What is inherited is described in the schema.
+    member = _members(owner).members.get(key.rpartition(".")[2])
+    docstring = schema.get("description") if member is None else member.docstring and member.docstring.value
+    if docstring:
+        yield f"{prose(docstring)}\n"
 
 
 def variables_of(key: str) -> list[str]:

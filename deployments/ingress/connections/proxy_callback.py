@@ -25,7 +25,7 @@ from deployments.handles import Watch, has_no_replica, waits_in
 from deployments.ingress.connections.idle_connections import TIMEOUT_S, IdleConnections
 from deployments.ingress.connections.read_ahead import limit_client
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
-from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE, watch_event_loop
+from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE, run_ready_hook
 from deployments.ray_private import SESSION_ID_HEADER, handles_of_proxy
 
 _TRUSTED_BY_SERVE: Final = frozenset(
@@ -85,7 +85,7 @@ class ProxyGuard:
     def __init__(self, app: ASGIApp, *, idle_timeout_s: float = TIMEOUT_S) -> None:
         self._app = app
         self._idle_connections = IdleConnections(idle_timeout_s)
-        self._is_watched = False
+        self._is_ready = False
         self._watch = Watch(lambda: bool(self._handles_without_ingress()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,9 +96,9 @@ class ProxyGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not self._is_watched:
-            self._is_watched = True
-            watch_event_loop()
+        if not self._is_ready:
+            self._is_ready = True
+            run_ready_hook()
         self._idle_connections.watch(send)
         reader = Reader(limit_client(receive), send)
         # Serve has no application for the target of ``OPTIONS *`` at any time.

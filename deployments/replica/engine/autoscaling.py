@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ray.serve.config import AutoscalingContext
 
-from deployments.settings.scaling import Autoscaling
+from deployments.settings.scaling import REPLACED, Autoscaling
 
 METRIC: Final = "interactive_sequences"
 """What each replica reports: sequences of interactive requests that run or wait in it."""
@@ -17,7 +17,7 @@ POLICY: Final = "deployments.replica.engine.autoscaling:by_interactive_sequences
 def autoscaling_config(scaling: Autoscaling) -> dict[str, Any]:
     """Turn the settings of autoscaling into the fields of Ray's ``AutoscalingConfig``."""
     policy = {"policy_function": POLICY} if scaling.policy is None else scaling.policy.model_dump()
-    given = scaling.model_dump(exclude={"target_sequences", "policy"}, exclude_none=True)
+    given = scaling.model_dump(mode="json", exclude={"target_sequences", "policy", *REPLACED}, exclude_none=True)
     return {**given, "target_ongoing_requests": scaling.target_sequences, "policy": policy}
 
 

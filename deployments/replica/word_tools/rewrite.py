@@ -219,7 +219,6 @@ class Rewriter:
         return [plan.blank.join((choice["message"]["content"] or "").split()) for choice in item["choices"]]
 
     async def _likeliest(self, sentence: str, candidates: list[str], plan: _Plan, written: Written) -> str:
-        """Return the rewritten sentence after which the model finds the original one likeliest."""
         [source] = await self._rows.read([sentence], {"add_special_tokens": False}, plan.caller)
         prompts = await self._finder.tokens([_TOLD.format(candidate=one) for one in candidates], plan.caller)
         self._count(written, sum(len(prompt) + len(source) for prompt in prompts), 0)
@@ -241,7 +240,6 @@ class Rewriter:
 
 
 async def _unlisted_words(text: str, plan: _Plan) -> list[CheckedWord]:
-    """Check a text against the list and return its words that are not allowed."""
     # The first time, it looks for what is near words of the list.
     return (await asyncio.to_thread(plan.checker.check, text)).not_allowed
 

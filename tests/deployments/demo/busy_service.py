@@ -25,7 +25,7 @@ class Service(BaseHTTPRequestHandler):
         self.send_json(200, {"status": "ok", "data": [{"id": "busy"}]})
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        print(self.rfile.read(int(self.headers["Content-Length"])).decode(), flush=True)
         status = STATUSES.pop(0)
         self.send_json(status, ANSWER if status == 200 else {"error": {"message": f"It is a {status}."}})
 

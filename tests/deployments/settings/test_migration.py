@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deployments.settings.service import Settings, SettingsError
-from deployments.settings.sources import OLD_NAMES
+from deployments.settings.sources import ENVIRONMENT, OLD_NAMES
 
 TABLE = Path(__file__).parents[3] / "docs" / "migration.md"
 
@@ -44,6 +44,12 @@ EFFECTS: list[tuple[str, str, dict[str, Any]]] = [
     ("BATCH_JOB_TEMP_DIR", "/jobs", {"batch": {"state_dir": "/jobs"}}),
     ("LOG_LEVEL", "warning", {"log_level": "WARNING"}),
     ("LLM_SERVING_LOG_LEVEL", "critical", {"log_level": "ERROR"}),
+    # Short names of this service.
+    ("SECRETS_DIR", "/", {"secrets_dir": "/"}),
+    ("HF_TOKEN", "hf_x", {"hf_token": "**********"}),
+    ("WORDLIST_DIR", "/lists", {"wordlist_dir": "/lists"}),
+    ("ARTEFACT_STORE", "file:///shared/lists", {"artefact_store": "file:///shared/lists"}),
+    ("MASK_ENGINE", "xgrammar", {"mask_engine": "xgrammar"}),
 ]
 """A line of the file, and the settings that are then no longer at their default."""
 
@@ -75,12 +81,12 @@ def test_each_name_has_its_effect_or_a_warning(tmp_path: Path, name: str, value:
     key: dict[str, Any] = {} if "secret_token" in effect else {"secret_token": "a key"}
     settings = read(tmp_path / ".env", f"{name}={value}", **key)
     assert changed(settings) == effect
-    warning = OLD_NAMES[name].warning
+    warning = OLD_NAMES[name].warning if name in OLD_NAMES else None
     assert settings.warnings == (() if warning is None else (f"{name}: {warning}",))
 
 
 def test_every_name_is_tried_and_only_names_that_give_nothing_are_warned_of() -> None:
-    assert {name for name, _, _ in EFFECTS} == OLD_NAMES.keys()
+    assert {name for name, _, _ in EFFECTS} == OLD_NAMES.keys() | ENVIRONMENT.keys()
     assert all(old.settings or old.warning for old in OLD_NAMES.values())
 
 

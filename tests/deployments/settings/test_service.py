@@ -85,51 +85,11 @@ def test_settings_travel_to_another_process_as_they_are(monkeypatch: pytest.Monk
     assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301
 
 
-def test_every_environment_name_keeps_its_meaning() -> None:
-    settings = Settings.load(
-        {},
-        {
-            "SECRET_TOKEN": "k",
-            "MODEL_NAME": "some/model",
-            "TRUST_REMOTE_CODE": "true",
-            "HF_TOKEN": "hf_x",
-            "TORCH_DTYPE": "float16",
-            "MAX_INPUT_TOKENS": "77",
-            "ALLOWED_MAX_NEW_TOKENS": "16, 256,64",
-            "PREBUILD_PREFIX": "500",
-            "PREBUILD_LANGS": "en, es",
-            "WORDLIST_DIR": "/lists",
-            "ARTEFACT_STORE": "file:///shared/lists",
-            "LOG_LEVEL": "warning",
-            "MASK_ENGINE": "xgrammar",
-        },
-    )
-    assert settings.secret_token.get_secret_value() == "k"
-    assert (settings.model_name, settings.model_id) == ("some/model", "some/model")
-    assert settings.trust_remote_code
-    assert settings.hf_token is not None
-    assert settings.hf_token.get_secret_value() == "hf_x"
-    assert settings.torch_dtype == "float16"
-    assert settings.limits.max_input_tokens == 77
-    assert settings.limits.max_new_tokens == 256
-    assert settings.prebuild_prefix == 500
-    assert settings.prebuild_langs == ("en", "es")
-    assert str(settings.wordlist_dir) == "/lists"
-    assert settings.artefact_store == "file:///shared/lists"
-    assert settings.log_level == "WARNING"
-    assert settings.mask_engine == "xgrammar"
-
-
 def test_the_pages_that_may_ask_are_named_in_the_yaml_file_or_in_a_variable() -> None:
     pages = ("https://app.example.com", "http://localhost:3000")
     assert load(cors_origins=list(pages)).cors_origins == pages
     assert load({"WORDBOUND_CORS_ORIGINS": ", ".join(pages)}).cors_origins == pages
     assert load(cors_origins="*").cors_origins == ("*",)
-
-
-def test_limits_of_yaml_and_environment_are_put_together() -> None:
-    settings = load({"MAX_INPUT_TOKENS": "100"}, limits={"max_new_tokens": 7})
-    assert (settings.limits.max_input_tokens, settings.limits.max_new_tokens) == (100, 7)
 
 
 def test_a_model_in_a_folder_is_named_for_the_folder() -> None:

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -19,13 +20,19 @@ from deployments.replica.answers.constrained_answer import UnlistedTextError
 from deployments.replica.engine.adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.chats import Chats, Names, Resolve
-from deployments.replica.word_tools.exercises.languages import EXAMPLES, FALLBACK, INSTRUCTIONS, Examples
 from deployments.replica.word_tools.exercises.sentences import ContentWord, ListedText, Sentence
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
 from vocab.answers import ExerciseKind as Kind
 
 Item = dict[str, Any]
+
+LANGUAGES: Final[Mapping[str, Mapping[str, Any]]] = json.loads(
+    Path(__file__).with_name("languages.json").read_text(encoding="utf-8")
+)
+"""By a list's language: instructions by kind, each used where the list has all its words, and examples that show the
+model its form, for small models would repeat an instruction: (sentence, its word that is the answer, question) and
+(word, gloss). Where a language has none, the English ones are used: the list leaves the model no other language."""
 
 NUM_WRONG: Final = 3
 """Options of a question or gap besides the right one."""
@@ -71,7 +78,7 @@ class _Task:
 
     body: dict[str, Any]
     text: ListedText
-    examples: Examples
+    examples: Mapping[str, Any]
     vocabulary: ResolvedVocabulary
     spec: VocabularySpec
     caller: Caller
@@ -98,7 +105,6 @@ class _Task:
             self.reasons.setdefault(kind, _NOT_FOUND)
 
     def shuffle(self, right: str, wrong: Sequence[str]) -> tuple[list[str], int]:
-        """Return options in any order, and which is right."""
         options = self.random.sample([right, *wrong], len(wrong) + 1)
         return options, options.index(right)
 
@@ -145,10 +151,11 @@ class ExerciseWriter:
                 "first, or ask for more words.",
                 param="text",
             )
-        examples = EXAMPLES.get(listed.language, EXAMPLES[FALLBACK])
+        language = LANGUAGES.get(listed.language, {})
+        examples = language if "questions" in language else LANGUAGES["en"]
         task = _Task(body, text, examples, vocabulary, spec, caller, width, Random(body.get("seed", 0)))  # noqa: S311
         exercises, left_out = [], []
-        instructions = INSTRUCTIONS.get(listed.language, {})
+        instructions = language.get("instructions", {})
         for kind in body["kinds"]:
             items = await self._writers[kind](task)
             if len(items) < task.num_items:
@@ -230,7 +237,7 @@ class ExerciseWriter:
         items: list[Item] = []
         shown = [
             message
-            for sentence, answer, question in task.examples.questions
+            for sentence, answer, question in task.examples["questions"]
             for message in _exchange(_ABOUT.format(sentence=sentence, answer=answer), question)
         ]
         tried = [(one, word) for one in task.sentences() for word in one.content[:2]][: _TRIES * task.num_items]
@@ -264,7 +271,7 @@ class ExerciseWriter:
         forms = [form for word in tried for form in task.text.same_lemma(word)]
         spec = task.spec.model_copy(update={"exclude_words": (*task.spec.exclude_words, *forms)})
         without = await self._resolve(spec, task.caller.owner)
-        shown = [message for word, gloss in task.examples.glosses for message in _exchange(word, gloss)]
+        shown = [message for word, gloss in task.examples["glosses"] for message in _exchange(word, gloss)]
         items: list[Item] = []
         for word in tried:
             if len(items) == task.num_items or "matching" in task.reasons:
@@ -353,7 +360,6 @@ def _system(text: str) -> dict[str, str]:
 
 
 def _exchange(asked: str, answer: str | None = None) -> list[dict[str, str]]:
-    """Return what a user asks, and an example of an answer."""
     messages = [{"role": "user", "content": asked}]
     if answer is not None:
         messages.append({"role": "assistant", "content": json.dumps({_MEMBER: answer}, ensure_ascii=False)})
@@ -370,12 +376,10 @@ def _between(word: str, before: str, after: str) -> Swap:
 
 
 def _in_order(items: list[Item]) -> list[Item]:
-    """Return items in the order of the text."""
     return sorted(items, key=lambda item: item["source"]["start"])
 
 
 def _derange(number: int, random: Random) -> list[int]:
-    """Return another order of so many things, two or more, than their own."""
     order = list(range(number))
     while order == sorted(order):
         random.shuffle(order)

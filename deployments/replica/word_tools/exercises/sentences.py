@@ -177,6 +177,5 @@ class ListedText:
 
 
 def _common_ending(first: str, second: str) -> int:
-    """Return how many of the last letters of two words are the same, at most ``_MAX_ENDING``."""
     pairs = zip(reversed(first[-_MAX_ENDING:]), reversed(second[-_MAX_ENDING:]), strict=False)
     return next((index for index, (one, other) in enumerate(pairs) if one != other), _MAX_ENDING)

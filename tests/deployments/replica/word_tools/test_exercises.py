@@ -3,7 +3,7 @@
 import pytest
 
 from deployments.protocol.word_tools import EXERCISE_KINDS
-from deployments.replica.word_tools.exercises.languages import EXAMPLES, FALLBACK, INSTRUCTIONS
+from deployments.replica.word_tools.exercises.exercises import LANGUAGES
 from deployments.replica.word_tools.exercises.sentences import NUM_FUNCTION_WORDS, ListedText
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
@@ -78,19 +78,21 @@ def test_a_list_of_ones_own_is_in_any_order() -> None:
     assert made.alike(made.sentences[0].content[0], made.sentences[0]) != []
 
 
-@pytest.mark.parametrize("lang", INSTRUCTIONS)
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_every_instruction_is_in_a_thousand_words(lang: str) -> None:
-    assert INSTRUCTIONS[lang].keys() == set(EXERCISE_KINDS)
+    instructions = LANGUAGES[lang]["instructions"]
+    assert instructions.keys() == set(EXERCISE_KINDS)
     made = read("", lang)
-    assert [line for line in INSTRUCTIONS[lang].values() if not made.allows(line)] == []
+    assert [line for line in instructions.values() if not made.allows(line)] == []
 
 
 def test_examples_ask_for_a_word_of_their_sentence_and_do_not_say_it() -> None:
-    assert FALLBACK in EXAMPLES
-    for examples in EXAMPLES.values():
-        for sentence, word, question in examples.questions:
+    with_examples = {lang: examples for lang, examples in LANGUAGES.items() if "questions" in examples}
+    assert with_examples.keys() == {"en", "es", "de", "fr", "zh", "zh-Hant", "ja", "th"}
+    for examples in with_examples.values():
+        for sentence, word, question in examples["questions"]:
             assert word in sentence and word.casefold() not in question.casefold() and question.endswith(("?", "？"))
-        assert all(word.casefold() not in gloss.casefold() for word, gloss in examples.glosses)
+        assert all(word.casefold() not in gloss.casefold() for word, gloss in examples["glosses"])
 
 
 @pytest.mark.parametrize(
