@@ -2,7 +2,7 @@
 
 import pytest
 
-from deployments.batch.state.records import STEADY_S, Clock
+from deployments.batch.stages import STEADY_S, Clock
 
 START = 1_000_000.0
 DAY = 86_400.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from deployments.batch.api.uploads import MAX_FILENAME_CHARS, Uploads
+from deployments.batch.uploads import MAX_FILENAME_CHARS, Uploads
 from deployments.errors import (
     BadRequestError,
     PayloadTooLargeError,
@@ -22,11 +22,21 @@ from deployments.errors import (
     UnsupportedMediaTypeError,
 )
 from deployments.ingress.answers import ClientLeft
-from tests.deployments.batch.forms import BOUNDARY, CONTENT_TYPE, form, part
 
+BOUNDARY = "b0undary"
+CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 MAX_FILE_BYTES = 100_000
 SLACK = 64 * 1024
 ME = "me"
+
+
+def part(content: bytes = b"x", disposition: str = 'name="file"; filename="a.jsonl"', *headers: str) -> bytes:
+    lines = [f"--{BOUNDARY}", f"Content-Disposition: form-data; {disposition}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + content + b"\r\n"
+
+
+def form(*parts: bytes) -> bytes:
+    return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
 
 
 class Client:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.batch.api.service import to_lines
-from deployments.batch.lines import Line, LineFault, read_lines
+from deployments.batch.lines import Line, LineFault, read_lines, to_lines
 from deployments.errors import BadRequestError
 from deployments.protocol.batches import ENDPOINT, PARAMETERS, read_parameters
 from deployments.protocol.generation.reader import ChatRequestReader
