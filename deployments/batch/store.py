@@ -69,7 +69,7 @@ class BatchStore:
     def __init__(self, url: str) -> None:
         parsed = parse_url(url)
         self._password = str(parsed.password or "")
-        with self._errors("the database"):
+        with self._failures("the database"):
             self._engine = open_engine(parsed)
         # A reading transaction of SQLite's that wants to write later fails at once if another one writes first.
         self._writer = self._engine.execution_options(writing=True)
@@ -289,17 +289,17 @@ class BatchStore:
     @contextmanager
     def _reading(self, what: str) -> Iterator[Session]:
         """Begin a transaction that only reads, about what an error names."""
-        with self._errors(what), Session(self._engine, expire_on_commit=False) as session, session.begin():
+        with self._failures(what), Session(self._engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[Session]:
         """Begin a transaction that is undone if the body raises; in SQLite the only one that writes."""
-        with self._errors(what), Session(self._writer, expire_on_commit=False) as session, session.begin():
+        with self._failures(what), Session(self._writer, expire_on_commit=False) as session, session.begin():
             yield session
 
     @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
+    def _failures(self, what: str) -> Iterator[None]:
         """Turn every failure of the database into a ``StoreError`` without password or contents."""
         try:
             yield
