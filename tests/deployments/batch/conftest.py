@@ -49,18 +49,26 @@ def served_in_process() -> tuple[FastAPI, DirectBatches]:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[BatchWorld]:
-    """With little room, so that little is needed to fill it."""
+def world(tmp_path: Path, database_url: str) -> Iterator[BatchWorld]:
+    """Over each of the databases."""
+    world = BatchWorld(tmp_path, database=database_url)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[BatchWorld]:
+    """With little room, so that little is needed to fill it; over SQLite."""
     world = BatchWorld(tmp_path, limits=FEW)
     yield world
     world.close()
 
 
 @pytest.fixture
-def client(served_in_process: tuple[FastAPI, DirectBatches], world: BatchWorld) -> Iterator[httpx.Client]:
-    """The service over ``world``, for its first key."""
+def client(served_in_process: tuple[FastAPI, DirectBatches], small: BatchWorld) -> Iterator[httpx.Client]:
+    """The service over ``small``, for its first key."""
     app, batches = served_in_process
-    batches.service = world.service
+    batches.service = small.service
     with http_client(app, KEY) as client:
         yield client
     batches.service = None

@@ -41,8 +41,8 @@ def change(world: BatchWorld, batch_id: str, **changes: Any) -> None:
     assert world.store.update_batch(batch_id, only_from=OPEN, **changes)
 
 
-def test_a_new_batch_waits_with_what_was_asked_for(client: httpx.Client, world: BatchWorld) -> None:
-    file_id = world.upload()
+def test_a_new_batch_waits_with_what_was_asked_for(client: httpx.Client, small: BatchWorld) -> None:
+    file_id = small.upload()
     expiry = {"anchor": "created_at", "seconds": 3600}
     fields = {"completion_window": "2h", "metadata": {"a": "b"}}
     batch = create(client, file_id, output_expires_after=expiry, **fields).json()
@@ -57,15 +57,15 @@ def test_a_new_batch_waits_with_what_was_asked_for(client: httpx.Client, world: 
     assert {name: batch[name] for name in expected} == expected
     assert batch["id"].startswith("batch_")
     assert client.get(f"/v1/batches/{batch['id']}").json() == batch
-    record = world.store.batch(OWNER, batch["id"])
+    record = small.store.batch(OWNER, batch["id"])
     assert record is not None
     assert record.output_expires_after_s == 3600
-    assert world.num_changes == 1
+    assert small.num_changes == 1
 
 
-def test_batches_live_as_openais_do(client: httpx.Client, world: BatchWorld) -> None:
+def test_batches_live_as_openais_do(client: httpx.Client, small: BatchWorld) -> None:
     service = openai.OpenAI(base_url="http://localhost/v1", api_key=KEY, http_client=client, max_retries=0)
-    batches, file_id = service.batches, world.upload()
+    batches, file_id = service.batches, small.upload()
 
     def new() -> openai.types.Batch:
         return batches.create(input_file_id=file_id, endpoint=CHAT, completion_window="24h")
@@ -76,7 +76,7 @@ def test_batches_live_as_openais_do(client: httpx.Client, world: BatchWorld) -> 
     assert (cancelled.status, cancelled.cancelling_at) == ("cancelling", NOW)
     second = new()
     assert [batch.id for batch in batches.list(limit=1)] == [second.id, first.id]
-    output = world.end(second.id, jsonl(1), output_file_id=f"file-{len(jsonl(1)):032x}", total=1, completed=1)
+    output = small.end(second.id, jsonl(1), output_file_id=f"file-{len(jsonl(1)):032x}", total=1, completed=1)
     ended = batches.retrieve(second.id)
     assert (ended.status, ended.output_file_id) == ("completed", output)
     assert ended.request_counts is not None
@@ -86,27 +86,27 @@ def test_batches_live_as_openais_do(client: httpx.Client, world: BatchWorld) -> 
         batches.retrieve(f"batch_{'0' * 32}")
 
 
-def test_a_batch_and_a_job_are_shown_in_each_status(client: httpx.Client, world: BatchWorld) -> None:
+def test_a_batch_and_a_job_are_shown_in_each_status(client: httpx.Client, small: BatchWorld) -> None:
     words = {"validating": "pending", "completed": "completed", "in_progress": "processing", "finalizing": "processing"}
     words["cancelling"] = "processing"
     for status in (*OPEN, *TERMINAL):
         changes: dict[str, Any] = {"status": status, "total": 3, "completed": 1, "failed": 2}
-        batch, job = world.batch_of([], metadata_={"a": "b"}), world.batch_of([], kind="job")
-        change(world, batch.id, **changes, errors=GONE)
+        batch, job = small.batch_of([], metadata_={"a": "b"}), small.batch_of([], kind="job")
+        change(small, batch.id, **changes, errors=GONE)
         shown = client.get(f"/v1/batches/{batch.id}").json()
         read = openai.types.Batch.model_validate(shown, strict=True)
         assert read.to_dict() == shown
         assert shown["request_counts"] == {"total": 3, "completed": 1, "failed": 2}
         assert shown["errors"] == {"object": "list", "data": GONE}
         assert shown["expires_at"] == NOW + DAY
-        change(world, job.id, **changes)
+        change(small, job.id, **changes)
         shown = client.get(f"{JOBS}/{job.id}").json()
         assert shown["status"] == words.get(status, "failed")
         assert (shown["error"] is not None) == (shown["status"] == "failed")
-    assert client.get(f"/v1/batches/{world.batch_of([]).id}").json()["errors"] is None
+    assert client.get(f"/v1/batches/{small.batch_of([]).id}").json()["errors"] is None
 
 
-def test_bad_bodies_are_refused_and_nothing_is_kept(client: httpx.Client, world: BatchWorld) -> None:
+def test_bad_bodies_are_refused_and_nothing_is_kept(client: httpx.Client, small: BatchWorld) -> None:
     for body, param in [
         (b"", None), (b"{", None), (b"[]", None), (b"{}", "input_file_id"),
         (json.dumps({"input_file_id": "file-1", "endpoint": "x", "completion_window": "24h"}).encode(), "endpoint"),
@@ -114,25 +114,25 @@ def test_bad_bodies_are_refused_and_nothing_is_kept(client: httpx.Client, world:
         response = client.post("/v1/batches", content=body, headers={"Content-Type": "application/json"})
         assert_error(response, 400, param=param)
     assert_error(client.post("/v1/batches", data={"a": "b"}), 415)
-    file_id = world.upload()
+    file_id = small.upload()
     for window in ("99d", "1w"):
         error = assert_error(create(client, file_id, completion_window=window), 400, param="completion_window")
         assert "completion_window" in error["message"]
     assert listed(client) == []
 
 
-def test_a_batch_of_a_file_that_is_not_ones_own_or_no_input_is_refused(client: httpx.Client, world: BatchWorld) -> None:
-    for file_id in (world.upload(owner="other"), f"file-{'0' * 32}", "file-ü", "../x", "' or 1=1"):
+def test_a_batch_of_a_file_that_is_not_ones_own_or_no_input_is_refused(client: httpx.Client, small: BatchWorld) -> None:
+    for file_id in (small.upload(owner="other"), f"file-{'0' * 32}", "file-ü", "../x", "' or 1=1"):
         assert_error(create(client, file_id), 404, param="input_file_id")
-    world.store.add_file(a_file("file-1", owner=OWNER, purpose="batch_output"))
+    small.store.add_file(a_file("file-1", owner=OWNER, purpose="batch_output"))
     assert "uploaded" in assert_error(create(client, "file-1"), 400, param="input_file_id")["message"]
-    assert world.num_changes == 0
+    assert small.num_changes == 0
 
 
 def test_another_key_finds_no_batch_or_job_and_neither_kind_is_the_other(
-    client: httpx.Client, other: httpx.Client, world: BatchWorld
+    client: httpx.Client, other: httpx.Client, small: BatchWorld
 ) -> None:
-    batch, job = world.batch()["id"], create_job(client, [ITEM]).json()["id"]
+    batch, job = small.batch()["id"], create_job(client, [ITEM]).json()["id"]
     for as_batch, as_job, one in ((batch, job, other), (job, batch, client), ("batch_0", "batch_%00", client)):
         assert_error(one.get(f"/v1/batches/{as_batch}"), 404)
         assert_error(one.post(f"/v1/batches/{as_batch}/cancel"), 404)
@@ -142,48 +142,48 @@ def test_another_key_finds_no_batch_or_job_and_neither_kind_is_the_other(
     assert client.get(f"/v1/batches/{batch}").json()["status"] == "validating"
 
 
-def test_a_batch_is_cancelled_once_and_a_second_time_is_fine(client: httpx.Client, world: BatchWorld) -> None:
-    batch = world.batch()["id"]
+def test_a_batch_is_cancelled_once_and_a_second_time_is_fine(client: httpx.Client, small: BatchWorld) -> None:
+    batch = small.batch()["id"]
     for _ in range(2):
         cancelled = client.post(f"/v1/batches/{batch}/cancel").json()
         assert (cancelled["status"], cancelled["cancelling_at"]) == ("cancelling", NOW)
-    assert world.num_changes == 2
-    change(world, batch, status="cancelled")
+    assert small.num_changes == 2
+    change(small, batch, status="cancelled")
     assert client.post(f"/v1/batches/{batch}/cancel").json()["status"] == "cancelled"
 
 
 @pytest.mark.parametrize("status", ["finalizing", "completed", "failed", "expired"])
-def test_a_batch_that_ended_cannot_be_cancelled(client: httpx.Client, world: BatchWorld, status: str) -> None:
-    batch = world.batch()["id"]
-    change(world, batch, status=status)
+def test_a_batch_that_ended_cannot_be_cancelled(client: httpx.Client, small: BatchWorld, status: str) -> None:
+    batch = small.batch()["id"]
+    change(small, batch, status=status)
     error = assert_error(client.post(f"/v1/batches/{batch}/cancel"), 409, code="batch_ended")
     assert status in error["message"]
 
 
 def test_the_number_of_open_batches_is_bounded_for_one_key_and_for_all(
-    client: httpx.Client, other: httpx.Client, world: BatchWorld
+    client: httpx.Client, other: httpx.Client, small: BatchWorld
 ) -> None:
-    file_id = world.upload()
+    file_id = small.upload()
     batches = [create(client, file_id).json()["id"] for _ in range(FEW.max_open_per_key)]
-    num_contents = world.num_contents()
+    num_contents = small.num_contents()
     for refused in (create_job(client, [ITEM]), create(client, file_id)):
         assert "as many as this key may" in assert_error(refused, 429, code="too_many_batches")["message"]
         assert refused.headers["retry-after"] == "1"
-    assert world.num_contents() == num_contents
-    theirs = world.upload(owner="other")
+    assert small.num_contents() == num_contents
+    theirs = small.upload(owner="other")
     assert create(other, theirs).status_code == 200
     assert_error(create(other, theirs), 503, code="overloaded")
-    world.end(batches[0])
+    small.end(batches[0])
     assert create(client, file_id).status_code == 200
 
 
-def test_the_file_of_an_open_batch_stays(client: httpx.Client, world: BatchWorld) -> None:
-    file_id = world.upload()
-    batch = world.batch(file_id=file_id)["id"]
+def test_the_file_of_an_open_batch_stays(client: httpx.Client, small: BatchWorld) -> None:
+    file_id = small.upload()
+    batch = small.batch(file_id=file_id)["id"]
     error = assert_error(client.delete(f"/v1/files/{file_id}"), 409, code="file_in_use")
     assert batch in error["message"]
     assert "has not ended" in error["message"]
-    world.end(batch)
+    small.end(batch)
     assert client.delete(f"/v1/files/{file_id}").status_code == 200
 
 
@@ -207,10 +207,10 @@ def test_no_file_goes_while_a_batch_is_made_of_it(tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_is_an_error_of_its_own(
-    client: httpx.Client, world: BatchWorld, caplog: pytest.LogCaptureFixture
+    client: httpx.Client, small: BatchWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
-    damaged, whole = world.batch()["id"], world.batch()["id"]
-    with world.store._engine.begin() as connection:
+    damaged, whole = small.batch()["id"], small.batch()["id"]
+    with small.store._engine.begin() as connection:
         connection.exec_driver_sql("UPDATE wordbound_batches SET metadata = '{' WHERE number = 1")
     for response in (client.get(f"/v1/batches/{damaged}"), client.post(f"/v1/batches/{damaged}/cancel")):
         error = assert_error(response, 500, code="record_damaged")
@@ -221,53 +221,53 @@ def test_a_damaged_record_is_an_error_of_its_own(
 
 
 class TestJobs:
-    def test_a_job_keeps_its_list_as_lines_of_a_batch(self, client: httpx.Client, world: BatchWorld) -> None:
+    def test_a_job_keeps_its_list_as_lines_of_a_batch(self, client: httpx.Client, small: BatchWorld) -> None:
         response = create_job(client, [ITEM, ITEM], max_tokens=5, vocab_lang="es", vocab_n_words=100)
         job = response.json()
         told = {"message": "The job was taken and waits for its turn.", "object": "batch.job", "status": "pending"}
         times = {"submitted_at": NOW, "started_at": None, "finished_at": None}
         assert job == {"id": job["id"], "job_id": job["id"], **told, **times, "error": None, "progress": NONE_YET}
         assert client.get(f"{JOBS}/{job['id']}").json() == job
-        assert world.num_changes == 1
-        record = world.store.batch(OWNER, job["id"])
+        assert small.num_changes == 1
+        record = small.store.batch(OWNER, job["id"])
         assert record is not None
         assert (record.kind, record.deadline, record.endpoint) == ("job", NOW + 7 * DAY, CHAT)
-        lines = [json.loads(line) for line in world.files.child(record.input_file_id).read(0, 2**20).splitlines()]
+        lines = [json.loads(line) for line in small.files.child(record.input_file_id).read(0, 2**20).splitlines()]
         assert [line["custom_id"] for line in lines] == ["0", "1"]
         body = {**ITEM, "model": MODEL, "max_tokens": 5, "vocab_lang": "es", "vocab_n_words": 100}
         assert [line["body"] for line in lines] == [body, body]
 
-    def test_the_results_of_a_job_are_there_when_it_has_ended(self, client: httpx.Client, world: BatchWorld) -> None:
+    def test_the_results_of_a_job_are_there_when_it_has_ended(self, client: httpx.Client, small: BatchWorld) -> None:
         job = create_job(client, [ITEM] * 3).json()["id"]
         assert_error(client.get(f"{JOBS}/{job}/results"), 409, code="job_not_finished")
-        change(world, job, status="in_progress", total=3, completed=1, failed=1)
+        change(small, job, status="in_progress", total=3, completed=1, failed=1)
         assert client.get(f"{JOBS}/{job}").json()["message"] == "At work: 2 of 3 requests."
         list_of_two = b'[{"a":1},\n{"b":2}]'
-        world.end(job, list_of_two, output_file_id=f"file-{18:032x}", completed=2, completed_at=NOW + 5)
+        small.end(job, list_of_two, output_file_id=f"file-{18:032x}", completed=2, completed_at=NOW + 5)
         results = client.get(f"{JOBS}/{job}/results")
         assert (results.headers["content-type"], results.content) == ("application/json", list_of_two)
         ended = client.get(f"{JOBS}/{job}").json()
         assert (ended["status"], ended["finished_at"]) == ("completed", NOW + 5)
         assert ended["message"] == "The job has ended: 3 of 3 requests, 1 with an error."
 
-    def test_a_job_that_failed_says_why(self, client: httpx.Client, world: BatchWorld) -> None:
+    def test_a_job_that_failed_says_why(self, client: httpx.Client, small: BatchWorld) -> None:
         job = create_job(client, [ITEM]).json()["id"]
-        change(world, job, status="failed", failed_at=NOW + 9, in_progress_at=NOW + 5, errors=GONE)
+        change(small, job, status="failed", failed_at=NOW + 9, in_progress_at=NOW + 5, errors=GONE)
         error = assert_error(client.get(f"{JOBS}/{job}/results"), 409, code="input_missing")
         assert "The input is gone" in error["message"]
         shown = client.get(f"{JOBS}/{job}").json()
         assert shown["error"] == {"message": "The input is gone.", "code": "input_missing"}
         assert (shown["message"], shown["started_at"], shown["finished_at"]) == ("The input is gone.", NOW + 5, NOW + 9)
 
-    def test_a_bad_job_is_refused_by_name_and_nothing_is_kept(self, client: httpx.Client, world: BatchWorld) -> None:
+    def test_a_bad_job_is_refused_by_name_and_nothing_is_kept(self, client: httpx.Client, small: BatchWorld) -> None:
         for items, query, param in [
             (b"{}", {}, "file"), (b"[]", {}, "file"), (b"[{},", {}, "file"), (b"[{},nan]", {}, "file"),
             ([ITEM] * 6, {}, "file"), ([ITEM], {"max_token": 5}, "max_token"), ([ITEM], {"limit": 5}, "limit"),
             ([ITEM], {"max_tokens": "many"}, "max_tokens"), ([ITEM], {"top_k": [1, 2]}, "top_k"),
         ]:  # fmt: skip
             assert_error(create_job(client, items, **query), 400, param=param)  # type: ignore[arg-type]
-        assert world.num_contents() == 0
-        assert world.store.open_batches() == []
+        assert small.num_contents() == 0
+        assert small.store.open_batches() == []
 
     def test_the_key_in_the_query_is_no_parameter(self, client: httpx.Client) -> None:
         del client.headers["authorization"]

@@ -28,7 +28,7 @@ def listed(client: httpx.Client, query: str = "") -> list[str]:
     return [file["id"] for file in client.get(f"/v1/files{query}").json()["data"]]
 
 
-def test_files_live_as_openais_do(client: httpx.Client, world: BatchWorld) -> None:
+def test_files_live_as_openais_do(client: httpx.Client, small: BatchWorld) -> None:
     files = openai.OpenAI(
         base_url="http://localhost/v1", api_key=client.headers["authorization"][7:], http_client=client
     ).files
@@ -43,7 +43,7 @@ def test_files_live_as_openais_do(client: httpx.Client, world: BatchWorld) -> No
     assert [one.id for one in files.list()] == [file.id]
     deleted = client.delete(f"/v1/files/{file.id}").json()
     assert FileDeleted.model_validate(deleted, strict=True).to_dict() == deleted
-    assert world.num_contents() == 0
+    assert small.num_contents() == 0
     with pytest.raises(openai.NotFoundError):
         files.retrieve(file.id)
 
@@ -57,10 +57,10 @@ def test_a_file_is_kept_no_longer_than_others(client: httpx.Client) -> None:
 
 
 def test_files_come_in_pages_in_both_orders_and_by_purpose(
-    client: httpx.Client, other: httpx.Client, world: BatchWorld
+    client: httpx.Client, other: httpx.Client, small: BatchWorld
 ) -> None:
     ids = [upload(client).json()["id"] for _ in range(3)]
-    output = world.end(world.batch(file_id=ids[0])["id"])
+    output = small.end(small.batch(file_id=ids[0])["id"])
     assert listed(client) == [output, *reversed(ids)]
     assert listed(client, "?purpose=batch&limit=2&order=asc") == ids[:2]
     assert listed(client, f"?purpose=batch&limit=2&order=asc&after={ids[1]}") == ids[2:]
@@ -103,12 +103,12 @@ BAD_FORMS: list[tuple[dict[str, Any], str | None, str]] = [
 ]
 
 
-def test_a_bad_form_is_refused_by_name(client: httpx.Client, world: BatchWorld) -> None:
+def test_a_bad_form_is_refused_by_name(client: httpx.Client, small: BatchWorld) -> None:
     for form, param, cause in BAD_FORMS:
         response = client.post("/v1/files", **form)
         named = param and param.replace("[", ".").rstrip("]")
         assert cause in assert_error(response, 415 if "data" in form else 400, param=named)["message"]
-    assert world.num_contents() == 0
+    assert small.num_contents() == 0
 
 
 def test_a_file_has_a_largest_size(client: httpx.Client) -> None:
@@ -117,7 +117,7 @@ def test_a_file_has_a_largest_size(client: httpx.Client) -> None:
     assert "more than 100000 bytes" in refused["message"]
 
 
-def test_the_files_of_a_key_are_bounded_together(client: httpx.Client, other: httpx.Client, world: BatchWorld) -> None:
+def test_the_files_of_a_key_are_bounded_together(client: httpx.Client, other: httpx.Client, small: BatchWorld) -> None:
     def is_full() -> bool:
         response = upload(client, b"x" * 50_001)
         if response.status_code != 200:
@@ -130,15 +130,15 @@ def test_the_files_of_a_key_are_bounded_together(client: httpx.Client, other: ht
     assert upload(other, b"x" * 50_001).status_code == 200
     client.delete(f"/v1/files/{file_id}")
     # What arrives counts too, and a list as long as it is as lines.
-    arriving = world.service.begin_upload(OWNER, 100_000)
+    arriving = small.service.begin_upload(OWNER, 100_000)
     assert is_full()
-    world.service.append(OWNER, arriving, b"x" * 100_000)
-    world.service.create_file(OWNER, arriving, "a", "batch")
+    small.service.append(OWNER, arriving, b"x" * 100_000)
+    small.service.create_file(OWNER, arriving, "a", "batch")
     upload(client, b"x" * 49_800)
     jobs = client.post("/v1/batch/jobs", files={"file": b'[{"a":1},{"a":1},{"a":1}]'})
     assert_error(jobs, 400, param="file", code="storage_full")
-    assert not world.store.open_batches()
-    assert world.num_contents() == 3
+    assert not small.store.open_batches()
+    assert small.num_contents() == 3
 
 
 def test_of_uploads_that_end_at_once_no_more_are_kept_than_a_key_may_have(tmp_path: Path, database_url: str) -> None:
@@ -164,48 +164,48 @@ def test_of_uploads_that_end_at_once_no_more_are_kept_than_a_key_may_have(tmp_pa
 
 
 @pytest.mark.parametrize("pieces", [[], [b"half"], [b"the whole", b" and more"]])
-def test_an_upload_that_did_not_come_as_it_was_said_is_no_file(world: BatchWorld, pieces: list[bytes]) -> None:
-    upload_id = world.service.begin_upload(OWNER, len(b"the whole"))
+def test_an_upload_that_did_not_come_as_it_was_said_is_no_file(small: BatchWorld, pieces: list[bytes]) -> None:
+    upload_id = small.service.begin_upload(OWNER, len(b"the whole"))
     for piece in pieces:
-        world.service.append(OWNER, upload_id, piece)
+        small.service.append(OWNER, upload_id, piece)
     with pytest.raises(OverloadedError, match="Send the file again"):
-        world.service.create_file(OWNER, upload_id, "a", "batch")
-    assert world.num_contents() == 0
+        small.service.create_file(OWNER, upload_id, "a", "batch")
+    assert small.num_contents() == 0
 
 
-def test_an_upload_is_taken_once_and_by_its_owner_only(world: BatchWorld) -> None:
-    upload_id = world.send(b"x")
+def test_an_upload_is_taken_once_and_by_its_owner_only(small: BatchWorld) -> None:
+    upload_id = small.send(b"x")
     with pytest.raises(OverloadedError):
-        world.service.append("other", upload_id, b"x")
+        small.service.append("other", upload_id, b"x")
     with pytest.raises(OverloadedError):
-        world.service.create_file("other", upload_id, "a", "batch")
-    world.service.create_file(OWNER, upload_id, "a", "batch")
+        small.service.create_file("other", upload_id, "a", "batch")
+    small.service.create_file(OWNER, upload_id, "a", "batch")
     with pytest.raises(OverloadedError):
-        world.service.create_file(OWNER, upload_id, "a", "batch")
+        small.service.create_file(OWNER, upload_id, "a", "batch")
 
 
-def test_an_upload_whose_pieces_stop_coming_is_forgotten(world: BatchWorld) -> None:
-    stalled, slow = (world.service.begin_upload(OWNER, 10) for _ in range(2))
-    world.now += 100
-    world.service.append(OWNER, slow, b"12345")
-    world.now += 100
-    world.upload()
+def test_an_upload_whose_pieces_stop_coming_is_forgotten(small: BatchWorld) -> None:
+    stalled, slow = (small.service.begin_upload(OWNER, 10) for _ in range(2))
+    small.now += 100
+    small.service.append(OWNER, slow, b"12345")
+    small.now += 100
+    small.upload()
     with pytest.raises(OverloadedError):
-        world.service.append(OWNER, stalled, b"12345")
-    world.service.append(OWNER, slow, b"67890")
-    world.service.create_file(OWNER, slow, "a", "batch")
-    assert world.num_contents() == 2
+        small.service.append(OWNER, stalled, b"12345")
+    small.service.append(OWNER, slow, b"67890")
+    small.service.create_file(OWNER, slow, "a", "batch")
+    assert small.num_contents() == 2
 
 
-def test_an_upload_for_which_there_is_no_room_ends_at_once(world: BatchWorld) -> None:
-    upload_id = world.service.begin_upload(OWNER, 100_000)
+def test_an_upload_for_which_there_is_no_room_ends_at_once(small: BatchWorld) -> None:
+    upload_id = small.service.begin_upload(OWNER, 100_000)
     with no_room(2**12), pytest.raises(StorageError):
-        world.service.append(OWNER, upload_id, bytes(100_000))
-    assert world.num_contents() == 0
+        small.service.append(OWNER, upload_id, bytes(100_000))
+    assert small.num_contents() == 0
 
 
 def test_a_file_that_is_not_ones_own_is_not_found_and_stays(
-    client: httpx.Client, other: httpx.Client, world: BatchWorld
+    client: httpx.Client, other: httpx.Client, small: BatchWorld
 ) -> None:
     theirs = upload(other, jsonl()).json()["id"]
     for file_id in (theirs, f"file-{'0' * 32}", "file-%00", "..%2Fin.jsonl", "x", "x" * 64, "file-%C3%A4"):
@@ -215,24 +215,24 @@ def test_a_file_that_is_not_ones_own_is_not_found_and_stays(
     assert other.get(f"/v1/files/{theirs}/content").content == jsonl()
     for offset, num_bytes in ((-1, 1), (0, 0), (0, -1), (0, MAX_READ_BYTES + 1)):
         with pytest.raises(BadRequestError):
-            world.service.read_file("other", theirs, offset, num_bytes)
+            small.service.read_file("other", theirs, offset, num_bytes)
 
 
-def test_a_file_whose_contents_are_gone_is_not_found(client: httpx.Client, world: BatchWorld) -> None:
+def test_a_file_whose_contents_are_gone_is_not_found(client: httpx.Client, small: BatchWorld) -> None:
     file_id = upload(client).json()["id"]
-    world.files.child(file_id).delete()
+    small.files.child(file_id).delete()
     assert_error(client.get(f"/v1/files/{file_id}/content"), 404)
 
 
 def test_contents_without_a_record_do_not_stay(
-    client: httpx.Client, world: BatchWorld, monkeypatch: pytest.MonkeyPatch
+    client: httpx.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(*_: object, **__: object) -> None:
         raise RuntimeError("no answer")
 
-    monkeypatch.setattr(world.store, "add_file", unreachable)
+    monkeypatch.setattr(small.store, "add_file", unreachable)
     assert upload(client).status_code == 500
-    assert world.num_contents() == 0
+    assert small.num_contents() == 0
 
 
 def test_a_file_is_deleted_even_if_its_contents_stay(
@@ -248,7 +248,7 @@ def test_a_file_is_deleted_even_if_its_contents_stay(
 
 
 def test_where_nothing_can_be_written_nothing_is_promised(
-    client: httpx.Client, world: BatchWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: httpx.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Row 47 of the faults."""
 
@@ -261,4 +261,4 @@ def test_where_nothing_can_be_written_nothing_is_promised(
         assert "no space" not in error["message"]
     assert "no space" in caplog.text
     assert listed(client) == []
-    assert world.store.open_batches() == []
+    assert small.store.open_batches() == []

@@ -3,31 +3,19 @@
 import asyncio
 import json
 import logging
-import os
 import random
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deployments.batch.models import Batch
-from deployments.batch.stages import MAX_DEADLY_LINES, STEADY_S
-from deployments.storage import FileMissingError, PartialFile, StorageError
+from deployments.batch.stages import MAX_DEADLY_LINES
+from deployments.storage import PartialFile, StorageError
 from tests.deployments.batch.world import BatchWorld, assert_every_line_once, line_of, until
 
 
 class Killed(BaseException):
     """As good as SIGKILL: nothing after it runs."""
-
-
-@pytest.fixture
-def world(tmp_path: Path, database_url: str) -> Iterator[BatchWorld]:
-    """Over each of the databases."""
-    world = BatchWorld(tmp_path, database=database_url)
-    yield world
-    world.close()
 
 
 async def test_good_lines_are_answered_and_bad_ones_named(world: BatchWorld) -> None:
@@ -405,79 +393,3 @@ class TestTurns:
         await world.run_open(retry_s=(0.01,))
         assert world.now_of(batch).status == "completed"
         assert_every_line_once(world, batch, 1)
-
-
-async def clean(world: BatchWorld) -> None:
-    """Cleans a few times, as a runner does that has nothing to run."""
-    num_looks, old_batches = 0, world.store.old_batches
-
-    def count(before: int) -> list[tuple[str, int]]:
-        nonlocal num_looks
-        num_looks += 1
-        return old_batches(before)
-
-    world.store.old_batches = count  # type: ignore[method-assign]
-    async with world.running(clean_s=0.0):
-        await until(lambda: num_looks >= 4)
-    world.store.old_batches = old_batches  # type: ignore[method-assign]
-
-
-def ended_batch(world: BatchWorld) -> Batch:
-    batch = world.batch_of([line_of(1)])
-    world.store.finish(
-        batch.id, only_from=["validating"], files=[], status="failed", failed_at=int(world.now), errors=[]
-    )
-    return batch
-
-
-class TestTime:
-    async def test_old_files_and_batches_are_deleted_but_not_what_an_open_batch_reads(self, world: BatchWorld) -> None:
-        ended, still_open = ended_batch(world), world.batch_of([line_of(2, "stall")])
-        world.store.update_batch(still_open.id, only_from=["validating"], deadline=int(world.now) + 10**8)
-        world.now += world.settings.limits.retention_s + 10
-        orphan, young, foreign = (world.files.child(name) for name in ("file-0f", "file-0e", "notes.txt"))
-        for file in (orphan, young, foreign):
-            file.write([b"x"])
-        for file in (orphan, foreign):
-            os.utime(file.path, (time.time() - 90_000,) * 2)
-        await clean(world)
-        assert world.store.batch(None, ended.id) is None
-        assert world.store.file(None, ended.input_file_id) is None
-        assert world.store.file(None, still_open.input_file_id) is not None
-        assert [file.size() for file in (young, foreign)] == [1, 1]
-        assert world.files.child(still_open.input_file_id).size()
-        for file in (world.files.child(ended.input_file_id), orphan):
-            with pytest.raises(FileMissingError):
-                file.size()
-
-    async def test_a_clock_that_jumps_a_month_deletes_nothing(
-        self, world: BatchWorld, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        ended = ended_batch(world)
-        world.jumped_s = world.settings.limits.retention_s + 10.0
-        await clean(world)
-        # Nor in a process that starts with the wrong time, until it has had time to be corrected.
-        world.clock = world.new_clock()
-        await clean(world)
-        assert world.store.batch(None, ended.id) is not None
-        assert world.store.file(None, ended.input_file_id) is not None
-        assert world.files.child(ended.input_file_id).size()
-        assert sum("clock has jumped by +" in record.message for record in caplog.records) == 1
-        world.now += STEADY_S
-        await clean(world)
-        assert world.store.batch(None, ended.id) is None
-
-    async def test_a_clock_that_jumps_a_day_expires_no_batch(self, world: BatchWorld) -> None:
-        batch = world.batch_of([line_of(1, "stall")])
-        world.jumped_s = 86_400.0
-        for _ in range(2):
-            async with world.running():
-                await until(lambda: world.engines.asked["stall"] > 0)
-                await asyncio.sleep(0.05)
-            assert world.now_of(batch).status == "in_progress"
-            # Another process starts, with the wrong time.
-            world.engines.asked.clear()
-            world.clock = world.new_clock()
-        world.now += STEADY_S
-        async with world.running():
-            await until(lambda: world.now_of(batch).status == "expired")

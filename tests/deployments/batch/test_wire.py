@@ -131,14 +131,14 @@ class TestHandle:
     def test_a_fault_of_ours_names_the_request_id_and_only_the_log_knows_why(
         self,
         client: httpx.Client,
-        world: BatchWorld,
+        small: BatchWorld,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
         error: Exception,
         status: int,
         code: str,
     ) -> None:
-        monkeypatch.setattr(world.store, "batches", raising(error))
+        monkeypatch.setattr(small.store, "batches", raising(error))
         response = client.get("/v1/batches")
         message = assert_error(response, status, code=code)["message"]
         assert response.headers["x-request-id"] in message
@@ -156,7 +156,7 @@ class TestHandle:
         ],
     )
     def test_a_deployment_that_is_away_is_no_capacity_and_what_should_not_come_our_fault(
-        self, client: httpx.Client, world: BatchWorld, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+        self, client: httpx.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
     ) -> None:
         monkeypatch.setattr("tests.deployments.batch.direct.reply_of", raising(error))
         response = client.get("/v1/batches")
