@@ -12,7 +12,7 @@ import ray
 from ray import serve
 from ray.serve.llm import build_llm_deployment
 
-from deployments.batch.api.routes import mount_batches
+from deployments.batch.api import mount_batches
 from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress, max_chats
 from deployments.ingress.routing import is_loopback

@@ -63,6 +63,9 @@ class Location:
         return self.path if self.is_local else str(self.filesystem.unstrip_protocol(self.path))
 
     def child(self, name: str) -> Self:
+        """Return the location of a file or folder directly in this folder."""
+        if "/" in name or name in ("", ".", ".."):
+            raise ValueError("the name of a file has no '/', and is neither '.' nor '..'")
         return type(self)(self.filesystem, f"{self.path}/{name}")
 
     def holds(self, other: "Location") -> bool:

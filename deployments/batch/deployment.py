@@ -7,31 +7,34 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from deployments.batch.api.handle import Reply
-from deployments.batch.api.service import BatchService
-from deployments.batch.engines import Engines, ServeEngines
-from deployments.batch.runner import BatchRunner
-from deployments.batch.stages import Stages
-from deployments.batch.state.contents import Contents
-from deployments.batch.state.records import Clock
-from deployments.batch.state.store import BatchStore, StoreError
+from deployments.batch.database import StoreError
+from deployments.batch.runner import BatchRunner, Engines
+from deployments.batch.service import BatchService
+from deployments.batch.stages import Clock, Stages
+from deployments.batch.store import BatchStore, DamagedRecordError
+from deployments.contract import LineAnswer, LineRequest
 from deployments.errors import ApiError, EngineError
 from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings.service import Settings
-from deployments.storage import StorageError
+from deployments.storage import Location, StorageError
 
 logger = logging.getLogger("ray.serve")
 
+T = TypeVar("T")
+
 _STOP_S: Final = 5.0
 
+_DAMAGED: Final = "What the server recorded of it is damaged. Ask the operator: the log says what to do."
 
-def reply_of(operation: Callable[[], Any]) -> Reply:
-    """Run an operation of the service and return its reply, an error included.
+
+def reply_of(operation: Callable[[], T]) -> T | ApiError:
+    """Run an operation of the service and return what it returned, or the error that it raised.
 
     An exception that crosses a handle would fill Serve's log.
     """
@@ -39,6 +42,9 @@ def reply_of(operation: Callable[[], Any]) -> Reply:
         return operation()
     except ApiError as error:
         return error.with_traceback(None)
+    except DamagedRecordError as error:
+        logger.error("%s", error)
+        return EngineError(500, _DAMAGED, code="record_damaged")
     except (StoreError, StorageError) as error:
         logger.error("the state of batches cannot be used: %s", error)
         return EngineError(503, "The store of batches cannot be used now. Try again later.", code="storage_unavailable")
@@ -59,18 +65,19 @@ class Batches:
         set_up_process(settings)
         batch = settings.batch
         self._store = await asyncio.to_thread(BatchStore, batch.resolved_database())
-        contents = await asyncio.to_thread(Contents, batch.resolved_files())
+        folder = Location.of(batch.resolved_files())
+        await asyncio.to_thread(folder.prepare_folder)
         num_lines = batch.lines_sent * settings.autoscaling.max_replicas
         running = engines or ServeEngines(replica.app_name, replica.deployment_name, num_lines)
         reader = ChatRequestReader.of(settings)
         clock = Clock()
-        self._runner = BatchRunner(Stages(self._store, contents, reader, settings.limits, batch, clock), running)
-        self._service = BatchService(settings, self._store, contents, clock=clock, on_change=self._runner.wake)
+        self._runner = BatchRunner(Stages(self._store, folder, reader, settings.limits, batch, clock), running)
+        self._service = BatchService(settings, self._store, folder, clock=clock, on_change=self._runner.wake)
         self._runner.start()
         run_ready_hook()
 
-    async def call(self, name: str, *args: Any) -> Reply:
-        """Run an operation of ``BatchService`` in a thread."""
+    async def call(self, name: str, *args: Any) -> Any:
+        """Run an operation of ``BatchService`` in a thread; return what it returned, or the ``ApiError`` it raised."""
         return await asyncio.to_thread(reply_of, partial(getattr(self._service, name), *args))
 
     async def check_health(self) -> None:
@@ -86,3 +93,30 @@ class Batches:
         await self._runner.stop(_STOP_S)
         self._service.close()
         self._store.close()
+
+
+class ServeEngines:
+    """The ``Engines`` behind the handle of a deployment of Serve."""
+
+    def __init__(self, app_name: str, deployment_name: str, num_lines: int) -> None:
+        self.num_lines = num_lines
+        self._app_name = app_name
+        self._deployment_name = deployment_name
+
+    async def answer(self, line: LineRequest) -> LineAnswer | None:
+        response = serve.get_deployment_handle(self._deployment_name, self._app_name).answer_line.remote(line)
+        try:
+            answer: LineAnswer = await response
+        except asyncio.CancelledError:
+            response.cancel()
+            raise
+        except Exception as error:
+            logger.warning("line %s has no answer: %s", line["request_id"], type(error).__name__)
+            return None
+        return answer
+
+    async def are_ready(self) -> bool:
+        status = await asyncio.to_thread(serve.status)
+        application = status.applications.get(self._app_name)
+        deployment = application.deployments.get(self._deployment_name) if application else None
+        return deployment is not None and deployment.replica_states.get("RUNNING", 0) > 0

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
 
-from deployments.batch.api.objects import BATCH_CANCELLED, BATCH_EXPIRED, BATCH_FAILED
-from deployments.batch.state.records import BatchRecord, LineResult
+from deployments.batch.models import Batch, LineResult
 from deployments.errors import ApiError, BadRequestError, printable
+from deployments.protocol.batches import ENDPOINT
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.protocol.strict_json import JsonError, loads, raw_lines
 from deployments.settings.limits import MAX_JSON_DEPTH, Limits
@@ -22,9 +22,11 @@ MAX_CUSTOM_ID_CHARS: Final = 512
 
 _MEMBERS: Final = ("custom_id", "method", "url", "body")
 
-
 Unanswered: TypeAlias = Literal["expired", "cancelled", "failed"]
 
+BATCH_EXPIRED: Final = "batch_expired"
+BATCH_CANCELLED: Final = "batch_cancelled"
+BATCH_FAILED: Final = "batch_failed"
 ENGINE_FAILED: Final = "engine_failed"
 _NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, BATCH_FAILED, ENGINE_FAILED)
 
@@ -42,6 +44,9 @@ _PIECE_BYTES: Final = 256 * 1024
 _READ_LINES: Final = 64
 _READ_BYTES: Final = 256 * 1024
 """Bounds the lines of a batch that are read ahead."""
+
+MAX_LINES_READ: Final = 10_000
+"""Lines that are passed over at once: those of which the store is asked whether they have a result."""
 
 
 class Place(NamedTuple):
@@ -110,7 +115,7 @@ def next_lines(
         is_wanted: Says of a line's number whether it is to be returned.
 
     Returns:
-        As many lines as may be in memory, and where the next ones begin; None at the end.
+        As many lines as may be in memory, of the next ``MAX_LINES_READ``, and where others begin; None at the end.
 
     Raises:
         OSError: The stream cannot be read.
@@ -118,7 +123,8 @@ def next_lines(
     some: list[Line] = []
     num_bytes = 0
     for line in raw_lines(stream, limits.max_body_bytes, start=place.start, number=place.number):
-        if len(some) >= _READ_LINES or num_bytes >= _READ_BYTES:
+        num_read = line.number - place.number
+        if len(some) >= _READ_LINES or num_bytes >= _READ_BYTES or num_read >= MAX_LINES_READ:
             return some, Place(line.number, line.start)
         if line.text is not None and is_wanted(line.number):
             members = json.loads(line.text)
@@ -141,7 +147,9 @@ def parse_line(text: bytes | None, limits: Limits) -> dict[str, Any]:
     try:
         value = loads(text, MAX_JSON_DEPTH + 1)
     except JsonError as error:
-        if not _is_utf8(text):
+        try:
+            text.decode()
+        except UnicodeDecodeError:
             message = "it is not valid UTF-8. Save the file as UTF-8."
             raise BadRequestError(message, code="invalid_json_line") from None
         # jiter counts lines within this text, which is one line.
@@ -175,7 +183,6 @@ class _Checker:
             return LineFault(number, custom_id, fault.code or "invalid_request", message, fault.param)
 
     def _take(self, custom_id: str, number: int) -> None:
-        """Take a line's ``custom_id``; raise ``BadRequestError`` where an earlier line has it."""
         # A digest: a name may have 2 KB, and there may be 100,000 of them.
         key = blake2b(custom_id.encode(), digest_size=16).digest()
         first = self._line_of.setdefault(key, number)
@@ -187,7 +194,6 @@ class _Checker:
             )
 
     def _body(self, members: dict[str, Any]) -> dict[str, Any]:
-        """Check the members of a line and return its request."""
         for name in members:
             if name not in _MEMBERS:
                 shown = printable(name)
@@ -206,7 +212,6 @@ class _Checker:
 
 
 def _custom_id(members: dict[str, Any]) -> str:
-    """Return the ``custom_id`` of a line; raise ``BadRequestError`` where it has none, or a bad one."""
     value = members.get("custom_id")
     if value is None:
         raise BadRequestError("it has no 'custom_id'. Give each line one of its own.", "custom_id", "missing_custom_id")
@@ -219,20 +224,12 @@ def _custom_id(members: dict[str, Any]) -> str:
     return value
 
 
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def line_id(batch_id: str, line: int) -> str:
     """Return the id of a line's result, the same each time it is made."""
     return f"batch_req_{sha256(f'{batch_id}/{line}'.encode()).hexdigest()[:32]}"
 
 
-def answer_result(batch: BatchRecord, line: Line, status: int, body: str) -> LineResult:
+def answer_result(batch: Batch, line: Line, status: int, body: str) -> LineResult:
     """Return the result of a line with an answer: 200 and a chat completion, or another status and OpenAI's error."""
     value = json.loads(body)
     if status == 200:
@@ -243,13 +240,13 @@ def answer_result(batch: BatchRecord, line: Line, status: int, body: str) -> Lin
     return _result(batch, line.number, line.custom_id, (status, {"error": error}), shown)
 
 
-def fault_result(batch: BatchRecord, fault: LineFault) -> LineResult:
+def fault_result(batch: Batch, fault: LineFault) -> LineResult:
     """Return the result of a line with a fault, which was never sent to an engine."""
     error = _error(fault.code, fault.message, fault.number, fault.param)
     return _result(batch, fault.number, fault.custom_id, None, error)
 
 
-def failure_result(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
+def failure_result(batch: Batch, line: Line, num_attempts: int) -> LineResult:
     """Return the result of a line whose attempts are used up: the engine failed on it, or died, each time."""
     times = "once" if num_attempts == 1 else f"{num_attempts} times, the last with no other of the batch beside it"
     message = (
@@ -259,7 +256,7 @@ def failure_result(batch: BatchRecord, line: Line, num_attempts: int) -> LineRes
     return _result(batch, line.number, line.custom_id, None, _error(ENGINE_FAILED, message, line.number))
 
 
-def unanswered_result(batch: BatchRecord, number: int, custom_id: str | None, why: Unanswered) -> LineResult:
+def unanswered_result(batch: Batch, number: int, custom_id: str | None, why: Unanswered) -> LineResult:
     """Return the result of a line that its batch left unanswered when it ended."""
     code, message = _UNANSWERED[why]
     return _result(batch, number, custom_id, None, _error(code, f"Line {number}: {message}", number))
@@ -305,13 +302,12 @@ def to_json(value: Mapping[str, Any]) -> str:
 
 
 def _result(
-    batch: BatchRecord,
+    batch: Batch,
     number: int,
     custom_id: str | None,
     response: tuple[int, dict[str, Any]] | None,
     error: dict[str, Any] | None,
 ) -> LineResult:
-    """Build the result of a line, with its record in OpenAI's format; ``response`` is a status and a body."""
     name = line_id(batch.id, number)
     record = output_line(name, custom_id, name, response, error)
     return LineResult(line=number, is_error=error is not None, record=to_json(record))
@@ -334,7 +330,6 @@ def _error(code: str | None, message: str, line: int, param: str | None = None) 
 
 
 def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Join bytes into pieces of at least ``_PIECE_BYTES``, the last one shorter."""
     piece = bytearray()
     for part in parts:
         piece += part
@@ -343,3 +338,57 @@ def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
             piece.clear()
     if piece:
         yield bytes(piece)
+
+
+def to_lines(content: bytes, parameters: Mapping[str, Any], *, model_id: str, max_lines: int) -> Iterator[bytes]:
+    """Turn a job's JSON list into the lines of a batch, one for each item, named ``"0"``, ``"1"``, …
+
+    Each has its line break.
+
+    Args:
+        content: A JSON list of chat requests.
+        parameters: Of ``protocol.batches.read_parameters``; they override an item's own.
+        model_id: The model of an item that names none.
+
+    Raises:
+        BadRequestError: It is not a JSON list, has no item or too many. Raised before the first line.
+    """
+    try:
+        requests = loads(content, MAX_JSON_DEPTH + 1)
+    except JsonError as error:
+        raise BadRequestError(f"The file must be a JSON list of chat requests: {error}.", "file") from None
+    if not isinstance(requests, list):
+        raise BadRequestError("The file must be a JSON list of chat requests.", "file")
+    if not requests:
+        raise BadRequestError("The list has no items; it must have at least one chat request.", "file")
+    if len(requests) > max_lines:
+        raise BadRequestError(f"The list has more than {max_lines} items. Send it in parts.", "file")
+    for index, request in enumerate(requests):
+        body = _request(request, parameters, model_id) if isinstance(request, dict) else request
+        line = {"custom_id": str(index), "method": "POST", "url": ENDPOINT, "body": body}
+        yield json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _request(request: dict[str, Any], parameters: Mapping[str, Any], model_id: str) -> dict[str, Any]:
+    """Return an item's chat request with the parameters of the query, which override its own."""
+    changed = {**request, **parameters}
+    if "max_tokens" in parameters:
+        changed.pop("max_completion_tokens", None)
+    if changed.get("model") is None:
+        changed["model"] = model_id
+    if isinstance(request.get("vocab"), dict):
+        changed["vocab"] = _vocab(request["vocab"], parameters)
+        for name in ("vocab_lang", "vocab_n_words"):
+            if name in parameters:
+                changed.pop(name)
+    return changed
+
+
+def _vocab(vocab: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    changed = dict(vocab)
+    if "vocab_lang" in parameters:
+        changed["lang"] = parameters["vocab_lang"]
+        changed.pop("words", None)
+    if "vocab_n_words" in parameters:
+        changed["n_words"] = parameters["vocab_n_words"]
+    return changed

@@ -9,17 +9,15 @@ alone, so that one that kills engines is found and the others are answered. A ba
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from deployments.batch.engines import Engines
 from deployments.batch.lines import Line, Place, answer_result, failure_result, line_id
+from deployments.batch.models import TERMINAL, Batch, LineResult
 from deployments.batch.stages import MAX_DEADLY_LINES, Stages
-from deployments.batch.state.records import TERMINAL, BatchRecord, LineResult
 from deployments.contract import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
 from deployments.fair_semaphore import FairSemaphore
 from deployments.metrics import BATCH_LINES, BATCHES
@@ -51,6 +49,18 @@ _LONG_AT_ONCE: Final = 4
 """Batches whose lines are counted, or whose files are written, at once."""
 
 
+class Engines(Protocol):
+    """What answers lines, at most ``num_lines`` at once."""
+
+    num_lines: int
+
+    async def answer(self, line: LineRequest) -> LineAnswer | None:
+        """Return the answer to a line; None where its replica died."""
+
+    async def are_ready(self) -> bool:
+        """Return whether an engine is running."""
+
+
 class BatchRunner:
     """Runs all open batches, on one event loop.
 
@@ -68,23 +78,13 @@ class BatchRunner:
         clean_s: float = _CLEAN_S,
         retry_s: tuple[float, ...] = _RETRY_S,
     ) -> None:
-        self._stages = stages
-        self._engines = engines
-        self._sleep = sleep
+        self._tools = _Tools(stages, engines, sleep)
         self._look_s = look_s
         self._clean_s = clean_s
         self._retry_s = retry_s
-        self._turns = FairSemaphore(engines.num_lines)
-        self._threads = ThreadPoolExecutor(_THREADS, "batches")
-        self._long = asyncio.Semaphore(_LONG_AT_ONCE)
         self._loop = asyncio.get_running_loop()
         self._is_woken = asyncio.Event()
-        self._runs: dict[str, asyncio.Task[None]] = {}
-        # Of the batches that are in progress.
-        self._rounds: dict[str, asyncio.Task[None]] = {}
-        self._failures = Counter[str]()
-        self._not_before: dict[str, float] = {}
-        self._num_deadly = Counter[str]()
+        self._runs: dict[str, _Run] = {}
         self._clean_at = 0.0
         self._watch: asyncio.Task[None] | None = None
 
@@ -99,24 +99,35 @@ class BatchRunner:
     def is_alive(self) -> bool:
         return self._watch is not None and not self._watch.done()
 
+    async def run(self, batch_id: str) -> None:
+        """Run a batch until it has ended or is gone.
+
+        Raises:
+            StoreError: The database does not work, or the batch's row is damaged.
+            StorageError: A file cannot be read or written; nothing of it is there.
+        """
+        await _Run(self._tools, batch_id).run()
+
     async def stop(self, timeout_s: float = 10.0) -> None:
         """Stop all runs; the next start resumes them. Waits for what is being written."""
-        tasks = [task for task in (self._watch, *self._runs.values()) if task is not None]
+        tasks = [task for task in (self._watch, *(run.task for run in self._runs.values())) if task is not None]
         for task in tasks:
             task.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        ended = asyncio.gather(*tasks, asyncio.to_thread(self._threads.shutdown), return_exceptions=True)
+        threads = self._tools.threads
+        threads.shutdown(wait=False, cancel_futures=True)
+        ended = asyncio.gather(*tasks, asyncio.to_thread(threads.shutdown), return_exceptions=True)
         await asyncio.wait({ended}, timeout=timeout_s)
 
     async def _run_open(self) -> None:
         """Start runs, and delete what is too old, until cancelled."""
+        stages = self._tools.stages
         while True:
-            self._stages.clock.look()
+            stages.clock.look()
             try:
                 await self._look()
                 if self._loop.time() >= self._clean_at:
                     self._clean_at = self._loop.time() + self._clean_s
-                    await self._in_thread(self._stages.clean)
+                    await self._tools.in_thread(stages.clean)
             except Exception:
                 logger.exception("batches cannot be looked for")
                 await asyncio.sleep(self._retry_s[-1] / 10)
@@ -127,119 +138,141 @@ class BatchRunner:
 
     async def _look(self) -> None:
         """Start the batches that have no run, and end the rounds of those that are no longer to be answered."""
-        batches = {batch.id: batch for batch in await self._in_thread(self._stages.store.open_batches)}
-        for batch_id, task in list(self._runs.items()):
-            if task.done():
-                del self._runs[batch_id]
-        for batch_id, task in self._rounds.items():
+        stages = self._tools.stages
+        batches = {batch.id: batch for batch in await self._tools.in_thread(stages.store.open_batches)}
+        for batch_id, run in list(self._runs.items()):
             batch = batches.get(batch_id)
-            if batch is None or batch.status not in ("validating", "in_progress") or self._stages.has_expired(batch):
-                task.cancel()
-        now = self._loop.time()
+            if batch is None and not run.is_running():
+                del self._runs[batch_id]
+            elif batch is None or batch.status not in ("validating", "in_progress") or stages.has_expired(batch):
+                run.end_round()
         for batch in batches.values():
-            if batch.id not in self._runs and now >= self._not_before.get(batch.id, 0.0):
-                self._runs[batch.id] = asyncio.create_task(self._run_or_try_later(batch), name=batch.id)
-        BATCHES.set(len(self._runs), {"state": "running"})
-        BATCHES.set(max(len(batches) - len(self._runs), 0), {"state": "waiting"})
-        BATCH_LINES.set(sum(batch.total - batch.completed - batch.failed for batch in batches.values()))
+            run = self._runs.setdefault(batch.id, _Run(self._tools, batch.id))
+            if not run.is_running() and self._loop.time() >= run.not_before:
+                run.task = asyncio.create_task(self._run_or_try_later(run, batch.owner), name=batch.id)
+        num_running = sum(run.is_running() for run in self._runs.values())
+        BATCHES.set(num_running, {"state": "running"})
+        BATCHES.set(max(len(batches) - num_running, 0), {"state": "waiting"})
+        BATCH_LINES.set(sum(batch.num_left for batch in batches.values()))
 
-    async def _run_or_try_later(self, batch: BatchRecord) -> None:
+    async def _run_or_try_later(self, run: "_Run", owner: str) -> None:
         """Run a batch; where that fails, set when it is tried again."""
         try:
-            await self.run(batch.id)
+            await run.run()
         except Exception:
-            wait_s = self._retry_s[min(self._failures[batch.id], len(self._retry_s) - 1)]
-            self._failures[batch.id] += 1
-            self._not_before[batch.id] = self._loop.time() + wait_s
-            logger.exception("%s of %s is tried again in %.0f s", batch.id, batch.owner, wait_s)
-        else:
-            for known in (self._failures, self._not_before, self._num_deadly):
-                known.pop(batch.id, None)
+            wait_s = self._retry_s[min(run.num_failures, len(self._retry_s) - 1)]
+            run.num_failures += 1
+            run.not_before = self._loop.time() + wait_s
+            logger.exception("%s of %s is tried again in %.0f s", run.batch_id, owner, wait_s)
         self._is_woken.set()
 
-    async def run(self, batch_id: str) -> None:
-        """Run a batch until it has ended or is gone.
 
-        Raises:
-            StoreError: The database does not work.
-            StorageError: A file cannot be read or written; nothing of it is there.
-        """
-        store, stages = self._stages.store, self._stages
+class _Tools:
+    """What the runs of all batches work with: stages, engines and the turns at them, and threads."""
+
+    def __init__(self, stages: Stages, engines: Engines, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self.stages = stages
+        self.store = stages.store
+        self.engines = engines
+        self.sleep = sleep
+        self.turns = FairSemaphore(engines.num_lines)
+        self.threads = ThreadPoolExecutor(_THREADS, "batches")
+        self._long = asyncio.Semaphore(_LONG_AT_ONCE)
+
+    async def in_thread(self, function: Callable[..., T], *args: object) -> T:
+        """Call what blocks in one of the threads, for which ``BatchRunner.stop`` waits."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, partial(function, *args))
+
+    async def in_long_thread(self, function: Callable[..., None], *args: object) -> None:
+        """Call what reads or writes a whole file in one of the threads, and leave others free."""
+        async with self._long:
+            await self.in_thread(function, *args)
+
+
+class _Run:
+    """The run of one open batch, which begins anew after a failure."""
+
+    def __init__(self, tools: _Tools, batch_id: str) -> None:
+        self.batch_id = batch_id
+        self.task: asyncio.Task[None] | None = None
+        self.num_failures = 0
+        self.not_before = 0.0
+        self._tools = tools
+        self._round: asyncio.Task[None] | None = None
+        # Lines that killed an engine, each alone.
+        self._num_deadly = 0
+
+    def is_running(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+    def end_round(self) -> None:
+        if self._round is not None:
+            self._round.cancel()
+
+    async def run(self) -> None:
+        """Run the batch until it has ended or is gone."""
+        tools, stages = self._tools, self._tools.stages
         try:
-            while (batch := await self._in_thread(store.batch, None, batch_id)) and batch.status not in TERMINAL:
+            while (batch := await tools.in_thread(tools.store.batch, None, self.batch_id)) is not None:
+                if batch.status in TERMINAL:
+                    return
                 if batch.status == "cancelling":
-                    await self._in_long_thread(stages.end_with_unanswered, batch, "cancelled")
+                    await tools.in_long_thread(stages.end_with_unanswered, batch, "cancelled")
                 elif batch.status == "finalizing" and batch.errors:
-                    await self._in_long_thread(stages.end_with_unanswered, batch, "failed")
+                    await tools.in_long_thread(stages.end_with_unanswered, batch, "failed")
                 elif batch.status == "validating" and not stages.has_expired(batch):
-                    await self._in_long_thread(stages.begin, batch)
+                    await tools.in_long_thread(stages.begin, batch)
+                elif batch.total and batch.completed + batch.failed == batch.total:
+                    await tools.in_long_thread(stages.complete, batch)
+                elif stages.has_expired(batch):
+                    await tools.in_long_thread(stages.end_with_unanswered, batch, "expired")
                 else:
-                    await self._go_on(batch)
+                    await self._run_round(batch)
         except* FileMissingError:  # also where the lines of a round were being answered
-            await self._in_thread(stages.lose_input, batch_id)
+            await tools.in_thread(stages.lose_input, self.batch_id)
 
-    async def _go_on(self, batch: BatchRecord) -> None:
-        """Have a batch's next round answered, or end it where there is none or its time is over."""
-        recorded = await self._in_thread(self._stages.store.recorded_lines, batch.id)
-        if batch.total and len(recorded) == batch.total:
-            await self._in_long_thread(self._stages.complete, batch)
-        elif self._stages.has_expired(batch):
-            await self._in_long_thread(self._stages.end_with_unanswered, batch, "expired")
-        else:
-            await self._run_round(batch, recorded)
-            if self._num_deadly[batch.id] >= MAX_DEADLY_LINES:
-                await self._in_thread(self._stages.give_up, batch)
-
-    async def _run_round(self, batch: BatchRecord, recorded: set[int]) -> None:
-        """Run a round, which ``_look`` may end."""
-        task = self._rounds[batch.id] = asyncio.create_task(_Round(self, batch).run(recorded))
+    async def _run_round(self, batch: Batch) -> None:
+        """Run a round, which ``end_round`` may end; give the batch up after too many deadly lines."""
+        current = _Round(self._tools, batch, self._num_deadly)
+        self._round = asyncio.create_task(current.run())
         try:
-            await task
+            await self._round
         except asyncio.CancelledError:
             if (own := asyncio.current_task()) is not None and own.cancelling():
                 raise
         finally:
-            del self._rounds[batch.id]
-
-    async def _in_thread(self, function: Callable[..., T], *args: object) -> T:
-        """Call what blocks in one of the threads, for which ``stop`` waits."""
-        return await self._loop.run_in_executor(self._threads, partial(function, *args))
-
-    async def _in_long_thread(self, function: Callable[..., None], *args: object) -> None:
-        """Call what reads or writes a whole file in one of the threads, and leave others free."""
-        async with self._long:
-            await self._in_thread(function, *args)
+            self._round = None
+            self._num_deadly = current.num_deadly
+        if self._num_deadly >= MAX_DEADLY_LINES:
+            await self._tools.in_thread(self._tools.stages.give_up, batch)
 
 
 class _Round:
-    """One round of a batch that is in progress."""
+    """One round of a batch that is in progress, after so many of its lines have killed an engine, each alone."""
 
-    def __init__(self, runner: BatchRunner, batch: BatchRecord) -> None:
-        self._runner = runner
-        self._stages = runner._stages
-        self._store = runner._stages.store
-        self._max_attempts = runner._stages.settings.max_attempts
+    def __init__(self, tools: _Tools, batch: Batch, num_deadly: int) -> None:
+        self.num_deadly = num_deadly
+        self._tools = tools
         self._batch = batch
+        self._max_attempts = tools.stages.settings.max_attempts
         self._did_something = False
         self._num_died = 0
         self._ready: list[LineResult] = []
         self._writing = asyncio.Lock()
 
-    async def run(self, recorded: set[int]) -> None:
+    async def run(self) -> None:
         """Send the suspects of earlier rounds, or else all lines without a result, to the engines once."""
-        attempts = await self._runner._in_thread(self._store.attempts, self._batch.id)
-        suspects = {line: number for line, number in attempts.items() if line not in recorded}
-        if suspects:
+        if suspects := await self._tools.in_thread(self._tools.store.attempts, self._batch):
             await self._send_suspects(suspects)
         else:
-            await self._send_all(recorded)
+            await self._send_all()
         if not self._did_something:
-            await self._runner._sleep(_PAUSE_S)
+            await self._tools.sleep(_PAUSE_S)
 
-    async def _send_all(self, recorded: set[int]) -> None:
+    async def _send_all(self) -> None:
         """Send all lines without a result, each in a turn of its key's; stop after a death."""
         async with asyncio.TaskGroup() as group:
-            async for line in self._lines(lambda number: number not in recorded):
+            async for line in self._lines():
                 begun = asyncio.Event()
                 group.create_task(self._answer_in_turn(line, begun))
                 await begun.wait()
@@ -248,10 +281,10 @@ class _Round:
                     break
         if self._num_died and self._max_attempts == 1:
             # None of them goes again, and no other proof will come.
-            self._runner._num_deadly[self._batch.id] += 1
+            self.num_deadly += 1
 
     async def _answer_in_turn(self, line: Line, begun: asyncio.Event) -> None:
-        async with self._runner._turns.take(1, self._batch.owner):
+        async with self._tools.turns.take(1, self._batch.owner):
             begun.set()
             if self._num_died:
                 return
@@ -259,11 +292,11 @@ class _Round:
         # Another line has its turn meanwhile.
         await self._keep(line, answer, 1)
 
-    async def _lines(self, is_wanted: Callable[[int], bool]) -> AsyncIterator[Line]:
-        """Yield the lines whose numbers are wanted, read a few at a time."""
+    async def _lines(self, wanted: Mapping[int, int] | None = None) -> AsyncIterator[Line]:
+        """Yield the wanted lines, or else those without a result, read a few at a time."""
         place: Place | None = Place()
         while place is not None:
-            some, place = await self._runner._in_thread(self._stages.next_lines, self._batch, place, is_wanted)
+            some, place = await self._tools.in_thread(self._tools.stages.next_lines, self._batch, place, wanted)
             for line in some:
                 yield line
 
@@ -274,11 +307,11 @@ class _Round:
             async with self._turn_of_suspects():
                 await self._answer_again(line, attempts[line.number])
                 if self._num_died:
-                    self._runner._num_deadly[self._batch.id] += 1
+                    self.num_deadly += 1
                     self._num_died = 0
                     # Serve needs a moment to see that a replica is dead.
-                    await self._runner._sleep(_PAUSE_S)
-            if self._runner._num_deadly[self._batch.id] >= MAX_DEADLY_LINES:
+                    await self._tools.sleep(_PAUSE_S)
+            if self.num_deadly >= MAX_DEADLY_LINES:
                 return
         for start in range(0, len(few), _SUSPECTS_AT_ONCE):
             async with self._turn_of_suspects(), asyncio.TaskGroup() as group:
@@ -292,7 +325,7 @@ class _Round:
         alone_from = max(self._max_attempts - 1, 1)
         few: list[Line] = []
         alone: list[Line] = []
-        async for line in self._lines(attempts.__contains__):
+        async for line in self._lines(attempts):
             some = alone if attempts[line.number] >= alone_from else few
             if len(some) < _MAX_SUSPECTS:
                 some.append(line)
@@ -301,12 +334,13 @@ class _Round:
     @asynccontextmanager
     async def _turn_of_suspects(self) -> AsyncIterator[None]:
         """Wait until no other line of any batch is in progress, and until there is an engine, but not for ever."""
-        async with self._runner._turns.take(self._runner._turns.size, self._batch.owner):
+        turns, engines = self._tools.turns, self._tools.engines
+        async with turns.take(turns.size, self._batch.owner):
             with suppress(TimeoutError):
                 # After that they go anyway, and wake a replica.
                 async with asyncio.timeout(_READY_TIMEOUT_S):
-                    while not await self._runner._engines.are_ready():
-                        await self._runner._sleep(_PAUSE_S)
+                    while not await engines.are_ready():
+                        await self._tools.sleep(_PAUSE_S)
             yield
 
     async def _answer_again(self, line: Line, num_attempts: int) -> None:
@@ -323,7 +357,7 @@ class _Round:
             "owner": self._batch.owner,
             "request_id": line_id(self._batch.id, line.number),
         }
-        answer = await self._runner._engines.answer(request)
+        answer = await self._tools.engines.answer(request)
         if answer is None or answer["status"] == ENGINE_DIED:
             self._num_died += 1
             return None
@@ -338,7 +372,7 @@ class _Round:
             return
         self._did_something = True
         logger.warning("%s of %s: an engine failed on line %d", self._batch.id, self._batch.owner, line.number)
-        await self._runner._in_thread(self._store.add_attempts, self._batch.id, [line.number])
+        await self._tools.in_thread(self._tools.store.add_attempt, self._batch.id, line.number)
         if num_attempts >= self._max_attempts:
             await self._record(failure_result(self._batch, line, num_attempts))
 
@@ -349,4 +383,4 @@ class _Round:
         async with self._writing:
             if self._ready:
                 ready, self._ready = self._ready, []
-                await self._runner._in_thread(self._store.record, self._batch.id, ready)
+                await self._tools.in_thread(self._tools.store.record, self._batch.id, ready)

@@ -1,16 +1,20 @@
-"""The stages of a batch before and after its lines are answered, and what is deleted when its time is over.
+"""The stages of a batch before and after its lines are answered, what is deleted when its time is over, and the clock
+by which it is.
 
 Each method blocks its thread and may be repeated: what is recorded is done, and the names of a batch's files are
 derived from its id.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Container, Iterator
 from hashlib import sha256
+from threading import Lock
 from typing import Any, Final
 
 from deployments.batch.lines import (
     ENGINE_FAILED,
+    MAX_LINES_READ,
     Line,
     LineFault,
     Place,
@@ -22,12 +26,12 @@ from deployments.batch.lines import (
     read_lines,
     unanswered_result,
 )
-from deployments.batch.state.contents import Contents
-from deployments.batch.state.records import TERMINAL, BatchRecord, Clock, FileRecord, LineResult, Status
-from deployments.batch.state.store import BatchStore
+from deployments.batch.models import TERMINAL, Batch, File, LineResult, OpenBatch, Status, is_id
+from deployments.batch.store import BatchStore
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings.batch import BatchSettings
 from deployments.settings.limits import Limits
+from deployments.storage import Location
 
 logger = logging.getLogger("ray.serve")
 
@@ -46,16 +50,73 @@ _DEADLY: Final = (
 )
 
 
+STEADY_S: Final = 600.0
+"""A machine that starts with a wrong time has corrected it by then, where it can."""
+
+_TOLERANCE_S: Final = 30.0
+"""Between what the machine's clock and the monotonic one say has passed. A step below this brings nothing forward by
+more than it."""
+
+
+class Clock:
+    """The time of day as this process counts it, in seconds since 1970. ``look`` is to be called about once a second.
+
+    No jump of the machine's clock brings an end forward: a process reads the time once and counts on by the monotonic
+    clock. Of what an earlier process made the end counts only while the machine's clock has gone evenly for
+    ``STEADY_S``.
+
+    May be used from several threads. ``wall`` is the machine's clock, ``monotonic`` goes on evenly.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._lock = Lock()
+        self._started_at, self._started = wall(), monotonic()
+        self._even_since: float | None = self._started
+
+    def __call__(self) -> float:
+        return self._started_at + self._monotonic() - self._started
+
+    def look(self) -> None:
+        """Compare the machine's clock with this one, and log where they begin or cease to differ."""
+        with self._lock:
+            ahead_s = self._wall() - self()
+            if abs(ahead_s) <= _TOLERANCE_S:
+                if self._even_since is None:
+                    logger.warning("the machine's clock is again where it was expected")
+                    self._even_since = self._monotonic()
+            elif self._even_since is not None:
+                self._even_since = None
+                logger.error(
+                    "the machine's clock has jumped by %+.0f s: batches and files made before this process started"
+                    " neither expire nor are deleted until it is back, or the process starts anew",
+                    ahead_s,
+                )
+
+    def has_passed(self, end: float, since: float) -> bool:
+        """Return whether ``end`` has certainly passed, for a time that began at ``since``.
+
+        ``since`` may be a time of this clock or of an earlier process's.
+        """
+        if self() < end:
+            return False
+        if since >= self._started_at:
+            return True
+        self.look()
+        return self._even_since is not None and self._monotonic() - self._even_since >= STEADY_S
+
+
 class Stages:
     """Every method may raise ``StoreError`` where the database does not work, and ``StorageError`` of files.
 
-    ``limits`` are of a request.
+    ``folder`` has the contents of files under their ids; ``limits`` are of a request.
     """
 
     def __init__(
         self,
         store: BatchStore,
-        contents: Contents,
+        folder: Location,
         reader: ChatRequestReader,
         limits: Limits,
         settings: BatchSettings,
@@ -64,27 +125,34 @@ class Stages:
         self.store = store
         self.settings = settings
         self.clock = clock
-        self._contents = contents
+        self._folder = folder
         self._reader = reader
         self._limits = limits
         self._orphans = set[str]()
 
-    def has_expired(self, batch: BatchRecord) -> bool:
+    def has_expired(self, batch: Batch | OpenBatch) -> bool:
         return self.clock.has_passed(batch.deadline, batch.created_at)
 
-    def _lines(self, batch: BatchRecord) -> Iterator[Line | LineFault]:
+    def _lines(self, batch: Batch) -> Iterator[Line | LineFault]:
         """Yield the lines of a batch's input file, each as a request or a fault."""
-        with self._contents.open(batch.input_file_id) as stream:
+        with self._folder.child(batch.input_file_id).open() as stream:
             yield from read_lines(stream, reader=self._reader, limits=self._limits, endpoint=batch.endpoint)
 
-    def next_lines(
-        self, batch: BatchRecord, place: Place, is_wanted: Callable[[int], bool]
-    ) -> tuple[list[Line], Place | None]:
-        """Read lines of a batch that has begun, as ``lines.next_lines``. Keeps no file open."""
-        with self._contents.open(batch.input_file_id) as stream:
+    def next_lines(self, batch: Batch, place: Place, wanted: Container[int] | None) -> tuple[list[Line], Place | None]:
+        """Read lines of a batch that has begun, as ``lines.next_lines``: those wanted, else those without a result.
+
+        Keeps no file open.
+        """
+        last = place.number + MAX_LINES_READ - 1
+        recorded = self.store.recorded_lines(batch, place.number, last) if wanted is None else ()
+
+        def is_wanted(number: int) -> bool:
+            return number not in recorded if wanted is None else number in wanted
+
+        with self._folder.child(batch.input_file_id).open() as stream:
             return next_lines(stream, self._limits, place, is_wanted)
 
-    def begin(self, batch: BatchRecord) -> None:
+    def begin(self, batch: Batch) -> None:
         """Count the lines of a batch's file, record the faulty ones, and set the batch in progress."""
         total, faults = 0, []
         for item in self._lines(batch):
@@ -107,8 +175,8 @@ class Stages:
             batch.id, only_from=["validating"], status="in_progress", total=total, in_progress_at=self._now()
         )
 
-    def complete(self, batch: BatchRecord) -> None:
-        """Write the files of a batch all of whose lines have"""
+    def complete(self, batch: Batch) -> None:
+        """Write the files of a batch all of whose lines have a result, and end it."""
         finalizing = self.store.update_batch(
             batch.id,
             only_from=["in_progress", "finalizing"],
@@ -118,7 +186,7 @@ class Stages:
         if finalizing is not None:
             self._write_and_finish(finalizing, "completed")
 
-    def give_up(self, batch: BatchRecord) -> None:
+    def give_up(self, batch: Batch) -> None:
         """Mark a batch whose lines kill engines as one that is to fail, so that another process ends it alike."""
         self.store.update_batch(
             batch.id, only_from=["in_progress"], status="finalizing", finalizing_at=self._now(),
@@ -131,15 +199,15 @@ class Stages:
         if batch is not None and batch.status not in TERMINAL:
             self._fail(batch, "input_file_missing", "The input file is not there any more: upload it again.")
 
-    def end_with_unanswered(self, batch: BatchRecord, why: Unanswered) -> None:
+    def end_with_unanswered(self, batch: Batch, why: Unanswered) -> None:
         """End a batch that was cancelled, has expired or kills engines; lines without an answer get an error."""
-        recorded = self.store.recorded_lines(batch.id)
         total, chunk = 0, []
         for item in self._lines(batch):
             total += 1
+            # A line that has a result keeps it.
             if isinstance(item, LineFault):
                 chunk.append(fault_result(batch, item))
-            elif item.number not in recorded:
+            else:
                 chunk.append(unanswered_result(batch, item.number, item.custom_id, why))
             if len(chunk) >= _CHUNK:
                 self.store.record(batch.id, chunk)
@@ -151,27 +219,27 @@ class Stages:
         """Delete files and batches whose time is over, except what an open batch reads."""
         now, retention_s = self._now(), self.settings.limits.retention_s
         needed = {batch.input_file_id for batch in self.store.open_batches()}
-        for file in self.store.expired_files(now):
-            if file.id not in needed and self.clock.has_passed(file.expires_at or 0, file.created_at):
-                self._contents.delete(file.id)
-                self.store.delete_file(None, file.id)
-        for batch in self.store.old_batches(now - retention_s):
-            if self.clock.has_passed(batch.last_change_at + retention_s, batch.last_change_at):
-                self.store.delete_batch(batch.id)
+        for file_id, created_at, expires_at in self.store.expired_files(now):
+            if file_id not in needed and self.clock.has_passed(expires_at, created_at):
+                self._folder.child(file_id).delete()
+                self.store.delete_file(file_id)
+        for batch_id, ended_at in self.store.old_batches(now - retention_s):
+            if self.clock.has_passed(ended_at + retention_s, ended_at):
+                self.store.delete_batch(batch_id)
         # Left by a process that died before it recorded them. What is being written now is younger, and is recorded
         # before it is looked for again, whatever the clocks say.
-        orphans = {name for name in self._contents.old_names(_ORPHAN_S) if not self.store.has_file(name)}
+        old = filter(is_id, self._folder.old_names(_ORPHAN_S))
+        orphans = {name for name in old if not self.store.has_file(name)}
         for name in orphans & self._orphans:
-            self._contents.delete(name)
+            self._folder.child(name).delete()
         self._orphans = orphans
 
-    def _fail(self, batch: BatchRecord, code: str, message: str) -> None:
-        """End a batch as failed as a whole, with one error."""
+    def _fail(self, batch: Batch, code: str, message: str) -> None:
         self._finish(batch, "failed", [], errors=_errors(code, message), total=0, completed=0, failed=0)
 
-    def _write_and_finish(self, batch: BatchRecord, outcome: Status, **changes: Any) -> None:
+    def _write_and_finish(self, batch: Batch, outcome: Status, **changes: Any) -> None:
         """Write the output and error files of a batch, or a job's results, and end it."""
-        files: list[FileRecord] = []
+        files: list[File] = []
         counted = self.store.batch(None, batch.id) or batch
         if batch.kind == "job":
             file = self._write(batch, "results", "json", job_list(self._results(batch)))
@@ -185,19 +253,19 @@ class Stages:
                     changes[f"{name}_file_id"] = files[-1].id
         self._finish(batch, outcome, files, **changes)
 
-    def _results(self, batch: BatchRecord) -> Iterator[LineResult]:
+    def _results(self, batch: Batch) -> Iterator[LineResult]:
         """Yield the recorded results of a batch, in the order of the lines."""
         last = 0
-        while page := self.store.results(batch.id, after_line=last, limit=_CHUNK):
+        while page := self.store.results(batch, after_line=last, limit=_CHUNK):
             yield from page
             last = page[-1].line
 
-    def _write(self, batch: BatchRecord, name: str, suffix: str, pieces: Iterator[bytes]) -> FileRecord:
+    def _write(self, batch: Batch, name: str, suffix: str, pieces: Iterator[bytes]) -> File:
         """Write one file of a batch, under an id derived from the batch's; return its record."""
         file_id = f"file-{sha256(f'{batch.id}/{name}'.encode()).hexdigest()[:32]}"
-        num_bytes = self._contents.write(file_id, pieces)
+        num_bytes = self._folder.child(file_id).write(pieces)
         now = self._now()
-        return FileRecord(
+        return File(
             id=file_id,
             owner=batch.owner,
             purpose="batch_output",
@@ -207,8 +275,7 @@ class Stages:
             expires_at=now + (batch.output_expires_after_s or self.settings.limits.retention_s),
         )
 
-    def _finish(self, batch: BatchRecord, outcome: Status, files: list[FileRecord], **changes: Any) -> None:
-        """Record the end of a batch with its files, and log it."""
+    def _finish(self, batch: Batch, outcome: Status, files: list[File], **changes: Any) -> None:
         now = self._now()
         ended = self.store.finish(
             batch.id, only_from=[batch.status], files=files, status=outcome, **{f"{outcome}_at": now}, **changes
@@ -223,5 +290,5 @@ class Stages:
         return int(self.clock())
 
 
-def _errors(code: str, message: str) -> tuple[dict[str, Any], ...]:
-    return ({"code": code, "message": message, "param": None, "line": None},)
+def _errors(code: str, message: str) -> list[dict[str, Any]]:
+    return [{"code": code, "message": message, "param": None, "line": None}]

@@ -8,12 +8,12 @@ from functools import partial
 import pytest
 import uvicorn
 
-from deployments.batch.api.routes import add_batch_routes
+from deployments.batch.api import add_batch_routes
 from deployments.ingress.deployment import create_app
 from deployments.settings.batch import BatchSettings
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
-from tests.deployments.batch.served import FEW
+from tests.deployments.batch.world import FEW
 from tests.deployments.front import KEY, KEY_SETTINGS, LIMITS, MODEL, Front, wait_until
 from tests.deployments.stand_in import StandIn
 

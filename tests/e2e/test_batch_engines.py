@@ -11,7 +11,7 @@ import pytest
 import ray
 from ray import serve
 
-from deployments.batch.engines import ServeEngines
+from deployments.batch.deployment import ServeEngines
 from deployments.contract import LineAnswer, LineRequest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from deployments.batch.api.routes import add_batch_routes
+from deployments.batch.api import add_batch_routes
 from deployments.ingress.deployment import create_app
 from deployments.protocol.openapi.document import document
 from deployments.settings.service import Settings

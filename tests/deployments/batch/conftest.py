@@ -1,11 +1,24 @@
-"""The databases that batches may be remembered in."""
+"""The databases that batches may be recorded in, and the service over HTTP in the test's own process."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
 
+from deployments.batch.api import add_batch_routes
+from deployments.ingress.deployment import create_app
+from deployments.settings.batch import BatchSettings
+from deployments.settings.service import Settings
+from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.postgresql_server import NEEDED, PostgresqlServer, binaries
+from tests.deployments.batch.world import FEW, BatchWorld
+from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL
+from tests.deployments.stand_in import StandIn
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +39,50 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/state/batches.sqlite"
     server: PostgresqlServer = request.getfixturevalue("postgresql")
     return server.new_database()
+
+
+@pytest.fixture(scope="session")
+def served_in_process() -> tuple[FastAPI, DirectBatches]:
+    batches, batch = DirectBatches(), BatchSettings(limits=FEW)
+    settings = Settings(model_id=MODEL, secret_token=KEY, keys=KEY_SETTINGS, limits=LIMITS, batch=batch)
+    return create_app(settings, StandIn(), [partial(add_batch_routes, settings=settings, batches=batches)]), batches
+
+
+@pytest.fixture
+def world(tmp_path: Path, database_url: str) -> Iterator[BatchWorld]:
+    """Over each of the databases."""
+    world = BatchWorld(tmp_path, database=database_url)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[BatchWorld]:
+    """With little room, so that little is needed to fill it; over SQLite."""
+    world = BatchWorld(tmp_path, limits=FEW)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def client(served_in_process: tuple[FastAPI, DirectBatches], small: BatchWorld) -> Iterator[httpx.Client]:
+    """The service over ``small``, for its first key."""
+    app, batches = served_in_process
+    batches.service = small.service
+    with http_client(app, KEY) as client:
+        yield client
+    batches.service = None
+
+
+@pytest.fixture
+def other(client: httpx.Client, served_in_process: tuple[FastAPI, DirectBatches]) -> Iterator[httpx.Client]:
+    """The same for another key."""
+    with http_client(served_in_process[0], KEYS["other"]) as other:
+        yield other
+
+
+def http_client(app: FastAPI, key: str) -> httpx.Client:
+    """Starlette's, which is a client of ``httpx``'s or of its successor."""
+    client: Any = TestClient(app, "http://localhost", headers={"Authorization": f"Bearer {key}"})
+    made: httpx.Client = client
+    return made

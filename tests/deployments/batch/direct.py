@@ -5,9 +5,9 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from deployments.batch.api.handle import BatchClient, Reply
-from deployments.batch.api.service import BatchService
+from deployments.batch.api import BatchClient
 from deployments.batch.deployment import reply_of
+from deployments.batch.service import BatchService
 from deployments.errors import OverloadedError
 
 
@@ -24,7 +24,7 @@ class _Handle:
     """Gives ``call`` as a handle gives a method of a deployment."""
 
     def __init__(self, batches: DirectBatches) -> None:
-        async def remote(name: str, *args: Any) -> Reply:
+        async def remote(name: str, *args: Any) -> Any:
             if batches.service is None:
                 raise OverloadedError("The service has no capacity for this request now.")
             return await asyncio.to_thread(reply_of, partial(getattr(batches.service, name), *args))

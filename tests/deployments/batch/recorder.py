@@ -8,43 +8,39 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-from deployments.batch.state.records import OPEN, FileRecord
-from deployments.batch.state.store import BatchStore
-from tests.deployments.batch.remembered import a_file, a_result
+from sqlalchemy import event
+
+from deployments.batch.models import OPEN, Attempts, File, LineResult
+from deployments.batch.store import BatchStore
 
 NUM_LINES = 1000
 
 
-class DeadlyFiles(Sequence[FileRecord]):
-    """Two files, of which the second is never reached."""
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, index: Any) -> Any:
-        raise NotImplementedError
-
-    def __iter__(self) -> Iterator[FileRecord]:
-        yield a_file("file-out")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 def record_all(store: BatchStore) -> None:
-    missing = sorted(set(range(1, NUM_LINES + 1)) - store.recorded_lines("batch_1"))
+    batch = store.batch(None, "batch_1")
+    assert batch is not None
+    missing = sorted(set(range(1, NUM_LINES + 1)) - store.recorded_lines(batch, 1, NUM_LINES))
     random.shuffle(missing)
     for start in range(0, len(missing), 3):
         lines = missing[start : start + 3]
-        store.add_attempts("batch_1", lines)
-        store.record("batch_1", [a_result(line, f"by {os.getpid()}", is_error=line % 3 == 0) for line in lines])
+        for line in lines:
+            store.add_attempt("batch_1", line)
+        results = [LineResult(line=line, is_error=line % 3 == 0, record=f"by {os.getpid()}") for line in lines]
+        store.record("batch_1", results)
+
+
+def die_before_the_second_delete(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+    if statement.startswith("DELETE") and Attempts.__tablename__ in statement:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
     store = BatchStore(sys.argv[1])
     if sys.argv[2] == "finish":
-        store.finish("batch_1", only_from=OPEN, files=DeadlyFiles(), status="completed")
+        event.listen(store._engine, "before_cursor_execute", die_before_the_second_delete)
+        file = File(id="file-out", owner="anna", purpose="batch", filename="o", num_bytes=1, created_at=100)
+        store.finish("batch_1", only_from=OPEN, files=[file], status="completed")
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(record_all, [store, store]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deployments.batch.world import World, assert_every_line_once, line_of
+from tests.deployments.batch.world import BatchWorld, assert_every_line_once, line_of
 from tests.pages import blocks_run_by
 from tools.docs.examples import typed_text
 
@@ -25,7 +25,7 @@ def test_a_batch_goes_on_from_a_backup(tmp_path: Path, num_answered: int) -> Non
     state, backup = tmp_path / "state", tmp_path / "backup"
     state.mkdir()
     backup.mkdir()
-    world = World(state)
+    world = BatchWorld(state)
     batch = world.batch_of([line_of(number, f"text {number}") for number in range(NUM_LINES)])
     left = iter(range(num_answered - 1, -1, -1))
 
@@ -39,9 +39,9 @@ def test_a_batch_goes_on_from_a_backup(tmp_path: Path, num_answered: int) -> Non
     # The service has its database open meanwhile.
     variables = {"STATE": str(state), "BACKUP": str(backup), "PATH": "/usr/bin:/bin"}
     subprocess.run(["bash", "-e", "-c", typed_text(BACKUP)], env=variables, check=True)
-    world.store.close()
+    world.close()
     shutil.rmtree(state)
-    restored = World(backup)
+    restored = BatchWorld(backup)
     asyncio.run(restored.run(batch))
     assert_every_line_once(restored, batch, NUM_LINES)
-    restored.store.close()
+    restored.close()

@@ -3,36 +3,22 @@
 import asyncio
 import json
 import logging
-import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
 from deployments.batch.stages import MAX_DEADLY_LINES
-from deployments.batch.state import database
-from deployments.batch.state.records import STEADY_S, BatchRecord
-from deployments.batch.state.store import DAMAGED
-from deployments.storage import FileMissingError, StorageError
-from tests.deployments.batch.world import World, assert_every_line_once, line_of, until
+from deployments.storage import PartialFile, StorageError
+from tests.deployments.batch.world import BatchWorld, assert_every_line_once, line_of, until
 
 
 class Killed(BaseException):
     """As good as SIGKILL: nothing after it runs."""
 
 
-@pytest.fixture
-def world(tmp_path: Path, database_url: str) -> Iterator[World]:
-    """Over each of the databases."""
-    world = World(tmp_path, database=database_url)
-    yield world
-    world.store.close()
-
-
-async def test_good_lines_are_answered_and_bad_ones_named(world: World) -> None:
+async def test_good_lines_are_answered_and_bad_ones_named(world: BatchWorld) -> None:
     lines = [line_of(1, "one"), b"{", b"", line_of(4, "four"), line_of(1, "again"), b"\xff\xfe", line_of(7, n=0)]
     batch = world.batch_of(lines, owner="alice")
     assert (await world.run(batch)).status == "completed"
@@ -43,7 +29,7 @@ async def test_good_lines_are_answered_and_bad_ones_named(world: World) -> None:
     assert world.engines.owners == ["alice", "alice"]
 
 
-async def test_files_are_in_the_order_of_the_lines_and_no_more_are_in_progress_than_may_be(world: World) -> None:
+async def test_files_are_in_the_order_of_the_lines_and_no_more_are_in_progress_than_may_be(world: BatchWorld) -> None:
     batch = world.batch_of(line_of(number) for number in range(200))
     ended = await world.run(batch)
     output = world.lines_of(ended.output_file_id)
@@ -51,17 +37,17 @@ async def test_files_are_in_the_order_of_the_lines_and_no_more_are_in_progress_t
     assert world.engines.most == world.engines.num_lines
 
 
-async def test_times_are_told(world: World) -> None:
+async def test_times_are_told(world: BatchWorld) -> None:
     ended = await world.run(world.batch_of([line_of(1)], output_expires_after_s=3600))
     assert None not in (ended.in_progress_at, ended.finalizing_at, ended.completed_at)
     file = world.store.file("default", ended.output_file_id or "")
     assert file is not None
-    assert (file.expires_at, file.num_bytes) == (int(world.now) + 3600, world.contents.size(file.id))
+    assert (file.expires_at, file.num_bytes) == (int(world.now) + 3600, world.files.child(file.id).size())
 
 
 async def test_every_log_line_of_a_batch_names_its_owner(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ray.serve")
-    world = World(tmp_path)
+    world = BatchWorld(tmp_path)
     batch = world.batch_of([line_of(1), line_of(2, "poison")], owner="anna")
     await world.run(batch)
     lines = [record.getMessage() for record in caplog.records if batch.id in record.getMessage()]
@@ -70,41 +56,69 @@ async def test_every_log_line_of_a_batch_names_its_owner(tmp_path: Path, caplog:
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-async def test_a_batch_whose_file_is_gone_fails_and_says_why(world: World, has_begun: bool) -> None:
+async def test_a_batch_whose_file_is_gone_fails_and_says_why(world: BatchWorld, has_begun: bool) -> None:
     batch = world.batch_of([line_of(1)])
     if has_begun:
         world.store.update_batch(batch.id, only_from=["validating"], status="in_progress", total=1)
-    world.contents.delete(batch.input_file_id)
+    world.files.child(batch.input_file_id).delete()
     ended = await world.run(batch)
     assert (ended.status, ended.errors[0]["code"]) == ("failed", "input_file_missing")
 
 
 @pytest.mark.parametrize("kind", ["batch", "job"])
-async def test_a_file_without_lines_fails_and_says_why(world: World, kind: Any) -> None:
+async def test_a_file_without_lines_fails_and_says_why(world: BatchWorld, kind: Any) -> None:
     ended = await world.run(world.batch_of([], kind=kind))
     assert (ended.status, ended.errors[0]["code"]) == ("failed", "empty_file")
 
 
 async def test_a_file_of_too_many_lines_fails_before_any_is_answered(tmp_path: Path) -> None:
-    world = World(tmp_path, limits={"max_lines": 3})
+    world = BatchWorld(tmp_path, limits={"max_lines": 3})
     ended = await world.run(world.batch_of([b"{", *(line_of(number) for number in range(3))]))
     assert (ended.status, ended.errors[0]["code"]) == ("failed", "too_many_lines")
     assert (ended.total, ended.completed, ended.failed) == (0, 0, 0)
     assert not world.engines.asked
 
 
-async def test_a_job_gives_a_list_with_one_element_for_each_line(world: World) -> None:
-    batch = world.batch_of([line_of(0, "zero"), line_of(1, n=0), line_of(2, "status 400"), line_of(3)], kind="job")
-    ended = await world.run(batch)
-    with world.contents.open(ended.output_file_id or "") as stream:
-        made = json.loads(stream.read())
-    assert [element.get("text") for element in made] == ["zero", None, None, "Hello"]
-    assert made[1]["error"]["param"] == "n"
-    assert made[2]["error"]["code"] == "engine_error"
+async def test_lines_of_files_and_elements_of_lists_are_openais(world: BatchWorld) -> None:
+    lines = [line_of(0, "zero"), line_of(1, n=0), line_of(2, "status 404"), line_of(3, "nonsense 400"), b""]
+    lines += [line_of(5, "status 500"), line_of(6, "\u2028 \x85 é")]
+    batch = await world.run(world.batch_of(lines))
+    output, errors = world.lines_of(batch.output_file_id), world.lines_of(batch.error_file_id)
+    # One line each, whatever clients take for a line break.
+    assert len(world.files.child(batch.output_file_id or "").read(0, 10_000).decode().splitlines()) == 2
+    for line in output + errors:
+        assert line.keys() == {"id", "custom_id", "response", "error"}
+        assert line["id"].startswith("batch_req_")
+        assert line["response"] is None or line["response"]["request_id"] == line["id"]
+    assert (output[0]["custom_id"], output[0]["response"]["status_code"], output[0]["error"]) == ("row-0", 200, None)
+    body = {"object": "chat.completion", "text": "zero"}
+    assert output[0]["response"]["body"] == body
+    bad_value, refused, nonsense, blank, failed = errors
+    assert bad_value["error"]["code"] == "invalid_request"
+    envelope = {"message": "It failed.", "type": "server_error", "param": "vocab.lang", "code": "of_the_engine"}
+    assert (refused["response"]["status_code"], refused["response"]["body"]) == (404, {"error": envelope})
+    assert refused["error"] == {
+        "code": "of_the_engine",
+        "message": "Line 3: It failed.",
+        "line": 3,
+        "param": "vocab.lang",
+    }
+    assert nonsense["response"]["body"]["error"]["code"] == nonsense["error"]["code"] == "engine_error"
+    message = "Line 5: it is blank. Leave it out."
+    assert (blank["custom_id"], blank["response"]) == (None, None)
+    assert blank["error"] == {"code": "blank_line", "message": message, "line": 5, "param": None}
+    assert failed["id"] in failed["error"]["message"]
+    job = await world.run(world.batch_of(lines, kind="job"))
+    elements = json.loads(world.files.child(job.output_file_id or "").read(0, 10_000))
+    assert [element.get("text") for element in elements] == ["zero", *[None] * 5, "\u2028 \x85 é"]
+    assert (elements[0], elements[2]) == (body, {"error": envelope})
+    blank_error = {"message": "It is blank. Leave it out.", "type": "invalid_request_error", "param": None}
+    assert elements[4]["error"] == {**blank_error, "code": "blank_line"}
+    assert elements[5]["error"]["type"] == "server_error"
 
 
 class TestDeaths:
-    async def test_a_line_that_kills_engines_is_isolated_and_the_others_are_answered(self, world: World) -> None:
+    async def test_a_line_that_kills_engines_is_isolated_and_the_others_are_answered(self, world: BatchWorld) -> None:
         lines = [line_of(number, f"text {number}") for number in range(100)]
         lines[50] = line_of(50, "poison")
         world.engines.num_lines = 64
@@ -122,7 +136,7 @@ class TestDeaths:
     async def test_a_file_of_lines_that_kill_engines_fails_after_a_few_deaths_and_keeps_what_was_answered(
         self, tmp_path: Path, max_attempts: int
     ) -> None:
-        world = World(tmp_path, max_attempts=max_attempts)
+        world = BatchWorld(tmp_path, max_attempts=max_attempts)
         batch = world.batch_of([b"{", line_of(2), *(line_of(number, "poison") for number in range(3, 300))])
         world.engines.num_lines = 1
         ended = await world.run(batch)
@@ -135,7 +149,7 @@ class TestDeaths:
         assert (codes.count("engine_failed"), codes.count("batch_failed")) == (10, 287)
         assert await world.run(batch) == ended
 
-    async def test_a_poisoned_file_fails_and_the_batch_of_another_key_loses_no_line(self, world: World) -> None:
+    async def test_a_poisoned_file_fails_and_the_batch_of_another_key_loses_no_line(self, world: BatchWorld) -> None:
         world.engines.num_lines = 8
         poisoned = world.batch_of((line_of(number, "poison") for number in range(1000)), owner="anna")
         good = world.batch_of((line_of(number) for number in range(100)), owner="bert")
@@ -147,7 +161,7 @@ class TestDeaths:
         assert world.engines.num_deaths <= 2 * MAX_DEADLY_LINES
 
     async def test_a_batch_that_kills_engines_fails_though_the_process_dies_while_it_is_ended(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
+        self, world: BatchWorld, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         batch = world.batch_of(line_of(number, "poison") for number in range(100))
         with monkeypatch.context() as patch:
@@ -159,7 +173,7 @@ class TestDeaths:
         assert world.engines.num_deaths == num_deaths
         assert_every_line_once(world, batch, 100)
 
-    async def test_an_engines_own_failure_is_tried_again_and_fails_no_batch(self, world: World) -> None:
+    async def test_an_engines_own_failure_is_tried_again_and_fails_no_batch(self, world: BatchWorld) -> None:
         lines = [line_of(number, f"status 500 {number}") for number in range(20)]
         batch = world.batch_of([*lines, line_of(20, "status 400"), line_of(21)])
         assert (await world.run(batch)).status == "completed"
@@ -172,7 +186,7 @@ class TestDeaths:
 
     @pytest.mark.parametrize("max_attempts", [1, 2, 5])
     async def test_a_line_is_tried_as_often_as_the_setting_says(self, tmp_path: Path, max_attempts: int) -> None:
-        world = World(tmp_path, max_attempts=max_attempts)
+        world = BatchWorld(tmp_path, max_attempts=max_attempts)
         world.engines.num_lines = 1
         batch = world.batch_of([line_of(1, "poison"), line_of(2, "status 503"), line_of(3)])
         await world.run(batch)
@@ -181,20 +195,20 @@ class TestDeaths:
         assert errors.keys() == {"row-1", "row-2"}
         assert (world.engines.asked["poison"], world.engines.asked["status 503"]) == (max_attempts, max_attempts)
 
-    async def test_a_line_that_did_not_reach_an_engine_is_not_blamed(self, world: World) -> None:
+    async def test_a_line_that_did_not_reach_an_engine_is_not_blamed(self, world: BatchWorld) -> None:
         batch = world.batch_of([line_of(1, "status 0"), line_of(2)])
         async with world.running():
             await until(lambda: world.engines.asked["status 0"] >= 9)
-        assert not world.store.attempts(batch.id)
+        assert not world.store.attempts(batch)
         assert world.slept, "it did not wait before it asked again"
 
-    async def test_suspects_wait_for_the_lines_of_others_and_for_an_engine(self, world: World) -> None:
+    async def test_suspects_wait_for_the_lines_of_others_and_for_an_engine(self, world: BatchWorld) -> None:
         stalled = world.batch_of([line_of(1, "stall")], owner="bert")
         world.engines.ready = False
         async with world.running():
             await until(lambda: world.engines.asked["stall"] == 1)
             suspect = world.batch_of([line_of(1, "suspect")], owner="anna")
-            world.store.add_attempts(suspect.id, [1])
+            world.store.add_attempt(suspect.id, 1)
             await until(lambda: world.now_of(suspect).status == "in_progress")
             await asyncio.sleep(0.1)
             assert not world.engines.asked["suspect"]
@@ -210,7 +224,7 @@ class TestDeaths:
         lines = [line_of(number, f"text {number}") for number in range(60)]
         for number in randomness.sample(range(60), 6):
             lines[number] = randomness.choice([b"", b"nonsense", line_of(number, "poison"), line_of(number, top_p=3)])
-        world = World(tmp_path, database=database_url)
+        world = BatchWorld(tmp_path, database=database_url)
         batch = world.batch_of(lines)
         num_deaths = 0
         for _ in range(200):
@@ -222,7 +236,7 @@ class TestDeaths:
                 if countdown == 0:
                     raise Killed
 
-            again = World(tmp_path, database=database_url)
+            again = BatchWorld(tmp_path, database=database_url)
             again.engines.after_answer = die_later
             again.engines.order = randomness
             try:
@@ -237,13 +251,13 @@ class TestDeaths:
         assert_every_line_once(world, batch, 60)
         world.store.close()
 
-    @pytest.mark.parametrize("place", ["write", "finish"])
+    @pytest.mark.parametrize("place", ["commit", "finish"])
     async def test_a_death_while_the_files_are_written_costs_nothing(
-        self, world: World, monkeypatch: pytest.MonkeyPatch, place: str
+        self, world: BatchWorld, monkeypatch: pytest.MonkeyPatch, place: str
     ) -> None:
         batch = world.batch_of([line_of(1), b"{"])
         with monkeypatch.context() as patch:
-            patch.setattr(world.contents if place == "write" else world.store, place, die)
+            patch.setattr(PartialFile if place == "commit" else world.store, place, die)
             with pytest.raises(Killed):
                 await world.run(batch)
         await world.run(batch)
@@ -255,7 +269,7 @@ def die(*_: object, **__: object) -> None:
     raise Killed
 
 
-async def test_a_full_disk_ends_no_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_ends_no_batch(world: BatchWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = world.batch_of([line_of(1)])
 
     def fail(*_: object, **__: object) -> None:
@@ -263,7 +277,7 @@ async def test_a_full_disk_ends_no_batch(world: World, monkeypatch: pytest.Monke
 
     async with world.running(retry_s=(0.01,)):
         with monkeypatch.context() as patch:
-            patch.setattr(world.contents, "write", fail)
+            patch.setattr(PartialFile, "commit", fail)
             await until(lambda: world.now_of(batch).status == "finalizing")
             await asyncio.sleep(0.1)
             assert world.now_of(batch).status == "finalizing"
@@ -272,7 +286,7 @@ async def test_a_full_disk_ends_no_batch(world: World, monkeypatch: pytest.Monke
 
 class TestEnds:
     @pytest.mark.parametrize(("ending", "code"), [("cancelled", "batch_cancelled"), ("expired", "batch_expired")])
-    async def test_what_was_answered_before_the_end_is_kept(self, world: World, ending: str, code: str) -> None:
+    async def test_what_was_answered_before_the_end_is_kept(self, world: BatchWorld, ending: str, code: str) -> None:
         good = [line_of(number, f"text {number}") for number in range(8)]
         batch = world.batch_of([b"{", *good, *(line_of(number, "stall") for number in range(8, 20))])
         async with world.running():
@@ -294,7 +308,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("status", ["cancelling", "validating"])
     async def test_a_batch_that_ends_before_its_lines_are_counted_has_a_result_for_each(
-        self, world: World, status: str
+        self, world: BatchWorld, status: str
     ) -> None:
         batch = world.batch_of([line_of(1), b"{", line_of(3)])
         if status == "cancelling":
@@ -306,23 +320,23 @@ class TestEnds:
         assert not world.engines.asked
 
     async def test_what_was_all_answered_in_time_is_completed_later(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
+        self, world: BatchWorld, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         batch = world.batch_of([line_of(1)])
         with monkeypatch.context() as patch:
-            patch.setattr(world.contents, "write", die)
+            patch.setattr(PartialFile, "commit", die)
             with pytest.raises(Killed):
                 await world.run(batch)
         world.now += 90_000
         assert (await world.run(batch)).status == "completed"
 
-    async def test_a_runner_that_is_stopped_leaves_the_rest_for_the_next(self, world: World) -> None:
+    async def test_a_runner_that_is_stopped_leaves_the_rest_for_the_next(self, world: BatchWorld) -> None:
         batch = world.batch_of([*(line_of(number) for number in range(8)), *[line_of(9, "stall")]])
         async with world.running():
             await until(lambda: world.now_of(batch).completed == 8 and world.engines.num_running == 1)
         assert world.engines.num_running == 0
         assert world.now_of(batch).status == "in_progress"
-        assert not world.store.attempts(batch.id)
+        assert not world.store.attempts(batch)
         async with world.running():
             await until(lambda: world.engines.asked["stall"] == 2)
             world.store.update_batch(batch.id, only_from=["in_progress"], status="cancelling")
@@ -331,7 +345,7 @@ class TestEnds:
 
 
 class TestTurns:
-    async def test_open_batches_run_to_their_end_also_those_that_come_later(self, world: World) -> None:
+    async def test_open_batches_run_to_their_end_also_those_that_come_later(self, world: BatchWorld) -> None:
         first = world.batch_of([line_of(1)])
         async with world.running(look_s=60) as runner:
             await until(lambda: world.now_of(first).status == "completed")
@@ -343,7 +357,7 @@ class TestTurns:
         for batch in (first, second):
             assert_every_line_once(world, batch, 1)
 
-    async def test_keys_take_turns_at_every_line(self, world: World) -> None:
+    async def test_keys_take_turns_at_every_line(self, world: BatchWorld) -> None:
         many = [world.batch_of((line_of(number) for number in range(200)), owner="anna") for _ in range(3)]
         few = world.batch_of((line_of(number) for number in range(20)), owner="bert")
         await world.run_open()
@@ -354,7 +368,7 @@ class TestTurns:
         first = world.engines.owners.index("bert")
         assert world.engines.owners[first : first + 48].count("bert") >= 10
 
-    async def test_a_batch_is_cancelled_while_others_fill_all_places(self, world: World) -> None:
+    async def test_a_batch_is_cancelled_while_others_fill_all_places(self, world: BatchWorld) -> None:
         world.batch_of((line_of(number, "stall") for number in range(10)), owner="anna")
         async with world.running():
             await until(lambda: world.engines.asked["stall"] == 4)
@@ -364,7 +378,7 @@ class TestTurns:
             await until(lambda: world.now_of(waiting).status == "cancelled")
         assert not world.engines.asked["Hello"]
 
-    async def test_a_run_that_fails_is_tried_again(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_run_that_fails_is_tried_again(self, world: BatchWorld, monkeypatch: pytest.MonkeyPatch) -> None:
         batch = world.batch_of([line_of(1)])
         record, num_tries = world.store.record, 0
 
@@ -379,90 +393,3 @@ class TestTurns:
         await world.run_open(retry_s=(0.01,))
         assert world.now_of(batch).status == "completed"
         assert_every_line_once(world, batch, 1)
-
-    async def test_a_damaged_record_stops_no_other_batch(self, world: World, caplog: pytest.LogCaptureFixture) -> None:
-        damaged, batch = world.batch_of([line_of(1)]), world.batch_of([line_of(1)])
-        with world.store._database.writing() as connection:
-            values = {"total": -1, "endpoint": "/v1/chat"}
-            connection.execute(update(database.batches).where(database.batches.c.id == damaged.id).values(values))
-        await world.run_open()
-        assert world.now_of(batch).status == "completed"
-        assert_every_line_once(world, batch, 1)
-        failed = world.now_of(damaged)
-        assert (failed.status, failed.errors[0]["code"], failed.total) == ("failed", DAMAGED, 0)
-        assert sum(damaged.id in record.message for record in caplog.records) == 1
-
-
-async def clean(world: World) -> None:
-    """Cleans a few times, as a runner does that has nothing to run."""
-    num_looks, old_names = 0, world.contents.old_names
-
-    def count(older_than_s: float) -> list[str]:
-        nonlocal num_looks
-        num_looks += 1
-        return old_names(older_than_s)
-
-    world.contents.old_names = count  # type: ignore[method-assign]
-    async with world.running(clean_s=0.0):
-        await until(lambda: num_looks >= 4)
-    world.contents.old_names = old_names  # type: ignore[method-assign]
-
-
-def ended_batch(world: World) -> BatchRecord:
-    batch = world.batch_of([line_of(1)])
-    world.store.finish(
-        batch.id, only_from=["validating"], files=[], status="failed", failed_at=int(world.now), errors=()
-    )
-    return batch
-
-
-class TestTime:
-    async def test_old_files_and_batches_are_deleted_but_not_what_an_open_batch_reads(self, world: World) -> None:
-        ended, still_open = ended_batch(world), world.batch_of([line_of(2, "stall")])
-        world.store.update_batch(still_open.id, only_from=["validating"], deadline=int(world.now) + 10**8)
-        world.now += world.settings.limits.retention_s + 10
-        world.contents.write("file-orphan", [b"x"])
-        world.contents.write("file-young", [b"x"])
-        path = world.folder / "files" / "file-orphan"
-        os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
-        await clean(world)
-        assert world.store.batch(None, ended.id) is None
-        assert world.store.file(None, ended.input_file_id) is None
-        assert world.store.file(None, still_open.input_file_id) is not None
-        assert world.contents.size(still_open.input_file_id)
-        assert world.contents.size("file-young")
-        for name in (ended.input_file_id, "file-orphan"):
-            with pytest.raises(FileMissingError):
-                world.contents.size(name)
-
-    async def test_a_clock_that_jumps_a_month_deletes_nothing(
-        self, world: World, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        ended = ended_batch(world)
-        world.jumped_s = world.settings.limits.retention_s + 10.0
-        await clean(world)
-        # Nor in a process that starts with the wrong time, until it has had time to be corrected.
-        world.clock = world.new_clock()
-        await clean(world)
-        assert world.store.batch(None, ended.id) is not None
-        assert world.store.file(None, ended.input_file_id) is not None
-        assert world.contents.size(ended.input_file_id)
-        assert sum("clock has jumped by +" in record.message for record in caplog.records) == 1
-        world.now += STEADY_S
-        await clean(world)
-        assert world.store.batch(None, ended.id) is None
-
-    async def test_a_clock_that_jumps_a_day_expires_no_batch(self, world: World) -> None:
-        batch = world.batch_of([line_of(1, "stall")])
-        world.jumped_s = 86_400.0
-        for _ in range(2):
-            async with world.running():
-                await until(lambda: world.engines.asked["stall"] > 0)
-                await asyncio.sleep(0.05)
-            assert world.now_of(batch).status == "in_progress"
-            # Another process starts, with the wrong time.
-            world.engines.asked.clear()
-            world.clock = world.new_clock()
-        world.now += STEADY_S
-        async with world.running():
-            await until(lambda: world.now_of(batch).status == "expired")

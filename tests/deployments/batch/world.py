@@ -1,4 +1,4 @@
-"""Batches on a real database and real files, with engines that answer, die or stall as a test wants."""
+"""One kit for batches: a real database and real files, the service over them, and engines that do as a test wants."""
 
 import asyncio
 import json
@@ -11,29 +11,54 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deployments.batch.models import OPEN, TERMINAL, Batch, File, LineResult
 from deployments.batch.runner import BatchRunner
-from deployments.batch.stages import Stages
-from deployments.batch.state.contents import Contents
-from deployments.batch.state.records import TERMINAL, BatchRecord, Clock, FileRecord, Kind
-from deployments.batch.state.store import BatchStore
+from deployments.batch.service import BatchService
+from deployments.batch.stages import Clock, Stages
+from deployments.batch.store import BatchStore
 from deployments.contract import LineAnswer, LineRequest
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings.batch import BatchSettings
-from deployments.settings.limits import Limits
+from deployments.settings.limits import BatchLimits
+from deployments.settings.service import Settings
+from deployments.storage import Location
+from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, chat_body
 
-MODEL = "stand-in"
-ENDPOINT = "/v1/chat/completions"
 OWNER = "default"
+NOW = 1_750_000_000
+FEW = BatchLimits(
+    max_file_bytes=100_000,
+    max_lines=5,
+    max_open=4,
+    max_open_per_key=3,
+    max_bytes_per_key=150_000,
+    retention_s=10 * 86400,
+)
+
+
+def a_file(file_id: str = "file-1", **fields: Any) -> File:
+    """A record, with every field that a test does not care about filled in."""
+    values = {"owner": "anna", "purpose": "batch", "filename": "in.jsonl", "num_bytes": 5, "created_at": 100}
+    return File(**{"id": file_id, **values, **fields})
+
+
+def a_batch(batch_id: str = "batch_1", **fields: Any) -> Batch:
+    values = {"owner": "anna", "kind": "batch", "endpoint": CHAT, "input_file_id": "file-1"}
+    times = {"completion_window": "24h", "created_at": 100, "deadline": 86500}
+    return Batch(**{"id": batch_id, **values, **times, **fields})
+
+
+def a_result(line: int, record: str = "{}", *, is_error: bool = False) -> LineResult:
+    return LineResult(line=line, is_error=is_error, record=record)
 
 
 def line_of(number: int, text: str = "Hello", **fields: Any) -> bytes:
-    body = {"model": MODEL, "messages": [{"role": "user", "content": text}], **fields}
-    return json.dumps({"custom_id": f"row-{number}", "method": "POST", "url": ENDPOINT, "body": body}).encode()
+    line = {"custom_id": f"row-{number}", "method": "POST", "url": CHAT, "body": chat_body(text, **fields)}
+    return json.dumps(line).encode()
 
 
-def text_of(request: LineRequest) -> str:
-    text: str = json.loads(request["body"])["messages"][-1]["content"]
-    return text
+def jsonl(num_lines: int = 1) -> bytes:
+    return b"".join(line_of(number) + b"\n" for number in range(num_lines))
 
 
 @dataclass
@@ -57,7 +82,8 @@ class StandInEngines:
     order: random.Random = field(default_factory=lambda: random.Random(7))
 
     async def answer(self, line: LineRequest) -> LineAnswer | None:
-        text, num_deaths = text_of(line), self.num_deaths
+        text: str = json.loads(line["body"])["messages"][-1]["content"]
+        num_deaths = self.num_deaths
         self.asked[text] += 1
         self.owners.append(line["owner"])
         self.num_running += 1
@@ -80,46 +106,114 @@ class StandInEngines:
 
 
 def _answer(text: str) -> LineAnswer:
+    """``status N`` fails with OpenAI's envelope, and ``nonsense N`` with none."""
+    if text.startswith("nonsense "):
+        return {"status": int(text.split()[1]), "body": "null"}
     if text.startswith("status "):
-        status = int(text.split()[1])
-        error = {"message": "It failed.", "type": "server_error", "param": None, "code": "engine_error"}
-        return {"status": status, "body": json.dumps({"error": error})}
+        error = {"message": "It failed.", "type": "server_error", "param": "vocab.lang", "code": "of_the_engine"}
+        return {"status": int(text.split()[1]), "body": json.dumps({"error": error})}
     return {"status": 200, "body": json.dumps({"object": "chat.completion", "text": text})}
 
 
-class World:
-    """A folder with the state of batches, and what may be done with it."""
+class BatchWorld:
+    """A folder with the state of batches, and what may be done with it by clients, engines and a clock that stands.
+
+    ``num_changes`` counts how often the service said that something changed.
+    """
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
         self.settings = BatchSettings.model_validate({"state_dir": folder, **settings})
         self.store = BatchStore(self.settings.resolved_database())
-        self.contents = Contents(self.settings.resolved_files())
+        self.files = Location.of(self.settings.resolved_files())
+        self.files.prepare_folder()
         self.engines = StandInEngines()
-        self.now = 1_000_000.0
+        self.now = float(NOW)
         self.jumped_s = 0.0
         self.clock = self.new_clock()
         self.slept: list[float] = []
+        self.num_changes = 0
+        self.service = BatchService(
+            Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, batch=self.settings),
+            self.store,
+            self.files,
+            clock=lambda: self.now,
+            on_change=self._count,
+        )
         self._num_batches = 0
+
+    def close(self) -> None:
+        self.service.close()
+        self.store.close()
 
     def new_clock(self) -> Clock:
         """That of a process that starts now, on a machine whose clock has jumped by ``jumped_s``."""
         return Clock(wall=lambda: self.now + self.jumped_s, monotonic=lambda: self.now)
 
+    # As a client, through the service
+
+    def send(self, content: bytes, owner: str = OWNER, piece_bytes: int = 1000) -> str:
+        """The id of an upload whose pieces have all come."""
+        upload_id = self.service.begin_upload(owner, len(content))
+        for start in range(0, len(content), piece_bytes):
+            self.service.append(owner, upload_id, content[start : start + piece_bytes])
+        return upload_id
+
+    def upload(self, content: bytes | None = None, owner: str = OWNER, **options: Any) -> str:
+        """The id of a new file."""
+        upload_id = self.send(content or jsonl(), owner)
+        file_id: str = self.service.create_file(owner, upload_id, "in.jsonl", "batch", **options)["id"]
+        return file_id
+
+    def batch(self, file_id: str | None = None, owner: str = OWNER, **fields: Any) -> dict[str, Any]:
+        """A new batch, of a new file unless one is named."""
+        file_id = file_id or self.upload(owner=owner)
+        given = {"input_file_id": file_id, "endpoint": CHAT, "completion_window": "24h", **fields}
+        return self.service.create_batch(owner, given)
+
+    def end(self, batch_id: str, output: bytes = b"[]", status: str = "completed", **changes: Any) -> str:
+        """Brings a batch to its end, as the runner does; gives the id of its output file."""
+        batch = self.store.batch(None, batch_id)
+        assert batch is not None
+        file_id = f"file-{len(output):032x}"
+        num_bytes = self.files.child(file_id).write([output])
+        file = a_file(file_id, owner=batch.owner, purpose="batch_output", filename="out.jsonl", num_bytes=num_bytes)
+        assert self.store.finish(batch_id, only_from=OPEN, files=[file], status=status, **changes)
+        return file_id
+
+    def num_contents(self) -> int:
+        return len(list((self.folder / "files").iterdir()))
+
+    def _count(self) -> None:
+        self.num_changes += 1
+
+    # As the runner
+
+    def batch_of(self, lines: Iterable[bytes], **fields: Any) -> Batch:
+        """A new batch of these lines, past the service and its limits."""
+        self._num_batches += 1
+        file_id = f"file-{self._num_batches:032x}"
+        num_bytes = self.files.child(file_id).write([b"".join(line + b"\n" for line in lines)])
+        now = int(self.now)
+        self.store.add_file(a_file(file_id, num_bytes=num_bytes, created_at=now, expires_at=now + 10**6))
+        times = {"created_at": now, "deadline": now + 86400}
+        batch_id = f"batch_{self._num_batches:032x}"
+        batch = a_batch(batch_id, **{"owner": OWNER, "input_file_id": file_id, **times, **fields})
+        self.store.add_batch(batch, max_open=1000, max_open_of_owner=1000)
+        return batch
+
     @asynccontextmanager
     async def runner(self, **options: Any) -> AsyncIterator[BatchRunner]:
         """A runner that is not started, and stopped at the end."""
-        limits = Limits()
-        stages = Stages(
-            self.store, self.contents, ChatRequestReader(MODEL, limits), limits, self.settings, self.clock
-        )  # fmt: skip
-        runner = BatchRunner(stages, self.engines, sleep=self.sleep, **options)
+        reader = ChatRequestReader(MODEL, LIMITS)
+        stages = Stages(self.store, self.files, reader, LIMITS, self.settings, self.clock)
+        runner = BatchRunner(stages, self.engines, sleep=self._sleep, **options)
         try:
             yield runner
         finally:
             await runner.stop()
 
-    async def run(self, batch: BatchRecord) -> BatchRecord:
+    async def run(self, batch: Batch) -> Batch:
         """Runs a batch to its end in a process of its own."""
         async with self.runner() as runner:
             await runner.run(batch.id)
@@ -137,50 +231,29 @@ class World:
         async with self.running(**options):
             await until(lambda: not self.store.open_batches())
 
-    async def sleep(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         # Others than this task may be waited for.
         await asyncio.sleep(min(seconds, 0.01))
 
-    def batch_of(self, lines: Iterable[bytes], *, kind: Kind = "batch", **fields: Any) -> BatchRecord:
-        self._num_batches += 1
-        file_id = f"file-{self._num_batches:032x}"
-        size = self.contents.write(file_id, [b"".join(line + b"\n" for line in lines)])
-        now = int(self.now)
-        self.store.add_file(
-            FileRecord(
-                id=file_id, owner=OWNER, purpose="batch", filename="in.jsonl", num_bytes=size, created_at=now,
-                expires_at=now + 10**6,
-            )
-        )  # fmt: skip
-        batch = BatchRecord.model_validate(
-            {
-                "id": f"batch_{self._num_batches:032x}", "owner": OWNER, "kind": kind, "endpoint": ENDPOINT,
-                "input_file_id": file_id, "completion_window": "24h", "created_at": now, "deadline": now + 86400,
-                **fields,
-            }
-        )  # fmt: skip
-        self.store.add_batch(batch, max_open=1000, max_open_of_owner=1000)
-        return batch
-
-    def now_of(self, batch: BatchRecord) -> BatchRecord:
+    def now_of(self, batch: Batch) -> Batch:
         found = self.store.batch(None, batch.id)
         assert found is not None
         return found
 
-    def has_ended(self, batch: BatchRecord) -> bool:
+    def has_ended(self, batch: Batch) -> bool:
         return self.now_of(batch).status in TERMINAL
 
     def lines_of(self, file_id: str | None) -> list[dict[str, Any]]:
         if file_id is None:
             return []
-        with self.contents.open(file_id) as stream:
+        with self.files.child(file_id).open() as stream:
             text = stream.read()
         assert text.endswith(b"\n")
         return [json.loads(line) for line in text.splitlines()]
 
 
-def assert_every_line_once(world: World, batch: BatchRecord, total: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def assert_every_line_once(world: BatchWorld, batch: Batch, total: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Output and errors by the client's name for the line."""
     ended = world.now_of(batch)
     output, errors = world.lines_of(ended.output_file_id), world.lines_of(ended.error_file_id)
@@ -188,7 +261,7 @@ def assert_every_line_once(world: World, batch: BatchRecord, total: int) -> tupl
     assert ended.completed + ended.failed == total
     names = [line["id"] for line in output + errors]
     assert len(set(names)) == total
-    assert not world.store.recorded_lines(batch.id)
+    assert not world.store.results(ended, after_line=0, limit=1)
     assert all(line["error"] is None and line["response"]["status_code"] == 200 for line in output)
     assert all(line["error"]["message"].startswith(f"Line {line['error']['line']}: ") for line in errors)
     by_name = [{line["custom_id"]: line for line in lines if line["custom_id"]} for lines in (output, errors)]

@@ -14,12 +14,12 @@ from fastapi.routing import APIRoute
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from deployments.batch.api.routes import add_batch_routes
+from deployments.batch.api import add_batch_routes
 from deployments.ingress.deployment import create_app
 from deployments.protocol.openapi.document import document
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
-from tests.deployments.batch.served import World, jsonl
+from tests.deployments.batch.world import BatchWorld, jsonl
 from tests.deployments.front import (
     CHAT,
     COMPLETIONS,
@@ -114,7 +114,7 @@ def test_other_requests_that_are_accepted_fit_the_document(made: dict[str, Any],
 
 
 def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = BatchWorld(tmp_path)
     front.batches.service = world.service
     schema_of(made, "Health").validate(front.get("/health").json())
     schema_of(made, "ModelList").validate(front.get("/v1/models").json())

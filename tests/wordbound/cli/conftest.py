@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from typer.testing import CliRunner, Result
 
-from deployments.batch.api.routes import add_batch_routes
+from deployments.batch.api import add_batch_routes
 from deployments.contract import (
     ChatBody,
     Decoding,
@@ -27,7 +27,7 @@ from deployments.ingress.deployment import create_app
 from deployments.settings.batch import BatchSettings
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
-from tests.deployments.batch.served import FEW
+from tests.deployments.batch.world import FEW
 from tests.deployments.front import KEY, LIMITS, MODEL, wait_until
 from tests.deployments.stand_in import Call, StandIn
 from wordbound.cli import app

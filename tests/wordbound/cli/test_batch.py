@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.deployments.batch.served import World, jsonl
+from tests.deployments.batch.world import BatchWorld, jsonl
 from tests.wordbound.cli.conftest import Run, StandInService, assert_refused
 from wordbound.cli import batch as command
 from wordbound.cli.commands import DONE, INTERRUPTED, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
@@ -19,8 +19,8 @@ OWNER = "default"
 
 
 @pytest.fixture
-def world(stand_in: StandInService, tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "state")
+def world(stand_in: StandInService, tmp_path: Path) -> Iterator[BatchWorld]:
+    made = BatchWorld(tmp_path / "state")
     stand_in.batches.service = made.service
     yield made
     stand_in.batches.service = None
@@ -48,12 +48,12 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     return set_up
 
 
-def the_batch(world: World) -> str:
+def the_batch(world: BatchWorld) -> str:
     (found,) = world.service.list_batches(OWNER, None, 20)["data"]
     return str(found["id"])
 
 
-def test_answers_come_back_as_a_file(world: World, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
+def test_answers_come_back_as_a_file(world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
     def answer() -> None:
         world.end(the_batch(world), ANSWERS, output_file_id=f"file-{len(ANSWERS):032x}", total=2, completed=2)
 
@@ -69,7 +69,9 @@ def test_answers_come_back_as_a_file(world: World, folder: Path, meanwhile: Mean
     assert world.service.read_file(OWNER, found["input_file_id"], 0, 10_000) == jsonl(2)
 
 
-def test_lines_that_failed_are_in_a_file_beside(world: World, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
+def test_lines_that_failed_are_in_a_file_beside(
+    world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run
+) -> None:
     def answer() -> None:
         world.end(the_batch(world), ANSWERS, error_file_id=f"file-{len(ANSWERS):032x}", total=2, failed=2)
 
@@ -81,7 +83,7 @@ def test_lines_that_failed_are_in_a_file_beside(world: World, folder: Path, mean
     assert not (folder / "out.jsonl").exists()
 
 
-def test_a_batch_that_failed_says_why(world: World, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
+def test_a_batch_that_failed_says_why(world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
     def fail() -> None:
         errors = [{"code": "engine_killed", "message": "It killed ten engines."}]
         world.end(the_batch(world), status="failed", errors=errors, total=2)
@@ -93,7 +95,7 @@ def test_a_batch_that_failed_says_why(world: World, folder: Path, meanwhile: Mea
 
 
 def test_an_interrupted_wait_goes_on_with_the_batchs_id(
-    world: World, folder: Path, meanwhile: Meanwhile, run: Run
+    world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run
 ) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -111,7 +113,7 @@ def test_an_interrupted_wait_goes_on_with_the_batchs_id(
 
 def test_a_service_that_is_away_for_a_moment_is_waited_for(
     stand_in: StandInService,
-    world: World,
+    world: BatchWorld,
     folder: Path,
     meanwhile: Meanwhile,
     run: Run,
@@ -132,7 +134,7 @@ def test_a_service_that_is_away_for_a_moment_is_waited_for(
 
 def test_a_service_that_stays_away_is_given_up_with_how_to_go_on(
     stand_in: StandInService,
-    world: World,
+    world: BatchWorld,
     folder: Path,
     meanwhile: Meanwhile,
     run: Run,
@@ -151,7 +153,7 @@ def test_a_service_that_stays_away_is_given_up_with_how_to_go_on(
 
 
 def test_files_are_looked_at_before_anything_is_sent(
-    stand_in: StandInService, world: World, folder: Path, run: Run
+    stand_in: StandInService, world: BatchWorld, folder: Path, run: Run
 ) -> None:
     in_file, out_file = folder / "in.jsonl", folder / "out.jsonl"
     (folder / "empty.jsonl").touch()
@@ -170,7 +172,7 @@ def test_files_are_looked_at_before_anything_is_sent(
     assert world.service.list_batches(OWNER, None, 20)["data"] == []
 
 
-def test_what_the_service_refuses_is_told(world: World, folder: Path, run: Run) -> None:
+def test_what_the_service_refuses_is_told(world: BatchWorld, folder: Path, run: Run) -> None:
     files = folder / "in.jsonl", folder / "out.jsonl"
     done = run("batch", *files, "--window", "soon")
     assert_refused(done, WRONG_INPUT, "completion_window")

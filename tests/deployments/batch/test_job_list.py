@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.batch.api.service import to_lines
-from deployments.batch.lines import Line, LineFault, read_lines
+from deployments.batch.lines import Line, LineFault, read_lines, to_lines
 from deployments.errors import BadRequestError
 from deployments.protocol.batches import ENDPOINT, PARAMETERS, read_parameters
 from deployments.protocol.generation.reader import ChatRequestReader
@@ -50,20 +49,14 @@ def test_each_item_becomes_a_line_named_by_its_place() -> None:
     assert found[2].body == chat_body('a "{[,]}" \\ b')
 
 
-@pytest.mark.parametrize("item", [None, 1, "tell me", [], [CHAT], True])
-def test_an_item_that_is_no_object_is_a_line_at_fault_and_the_others_are_read(item: Any) -> None:
-    found = items([CHAT, item, CHAT])
-    assert [type(line) for line in found] == [Line, LineFault, Line]
-    assert isinstance(found[1], LineFault)
-    assert (found[1].custom_id, found[1].code) == ("1", "invalid_body")
-
-
-def test_an_item_that_is_too_long_is_a_line_at_fault() -> None:
-    limits = Limits(max_body_bytes=2000)
-    found = items([CHAT, {"messages": ["x,\n"] * 2000}, CHAT], limits)
-    assert [type(line) for line in found] == [Line, LineFault, Line]
-    assert isinstance(found[1], LineFault)
-    assert found[1].code == "line_too_long"
+def test_an_item_that_is_no_object_or_too_long_is_a_line_at_fault_and_the_others_are_read() -> None:
+    too_long = {"messages": ["x,\n"] * 2000}
+    for item in (None, 1, "tell me", [], [CHAT], True, too_long):
+        found = items([CHAT, item, CHAT], Limits(max_body_bytes=2000))
+        assert [type(line) for line in found] == [Line, LineFault, Line]
+        assert isinstance(found[1], LineFault)
+        expected = (None, "line_too_long") if item is too_long else ("1", "invalid_body")
+        assert (found[1].custom_id, found[1].code) == expected
 
 
 @pytest.mark.parametrize(
@@ -139,14 +132,14 @@ def test_a_hostile_list_takes_no_more_time_than_its_size(content: bytes) -> None
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "num_beams", "temperature", "top_p", "top_k", "repetition_penalty"])
-def test_a_value_for_all_replaces_an_items_own(name: str) -> None:
-    assert body({**CHAT, name: 1}, **{name: 2})[name] == 2
-    assert body({**CHAT, name: 1})[name] == 1
-    assert body(CHAT, **{name: 2})[name] == 2
-
-
-def test_max_tokens_for_all_replaces_its_newer_name_too() -> None:
+def test_a_value_for_all_replaces_an_items_own() -> None:
+    for name in ("max_tokens", "num_beams", "temperature", "top_p", "top_k", "repetition_penalty"):
+        assert body({**CHAT, name: 1}, **{name: 2})[name] == 2
+        assert body({**CHAT, name: 1})[name] == 1
+        assert body(CHAT, **{name: 2})[name] == 2
+    assert body({**CHAT, "model": None})["model"] == MODEL
+    assert body({**CHAT, "model": "other"})["model"] == "other"
+    # Its newer name too.
     assert "max_completion_tokens" not in body({**CHAT, "max_completion_tokens": 9}, max_tokens=5)
     assert body({**CHAT, "max_completion_tokens": 9}, top_k=5)["max_completion_tokens"] == 9
 
@@ -177,27 +170,14 @@ def test_a_vocabulary_for_all_goes_where_an_item_has_its_own(
     assert {name: value for name, value in changed.items() if name.startswith("vocab")} == found
 
 
-def test_the_model_is_added_where_an_item_names_none() -> None:
-    assert body({**CHAT, "model": None})["model"] == MODEL
-    assert body({**CHAT, "model": "other"})["model"] == "other"
-
-
 def test_parameters_have_the_types_of_their_fields() -> None:
     found = parameters("max_tokens=20&temperature=1&top_p=0.5&top_k=-1&repetition_penalty=1.1&vocab_n_words=7")
-    assert found == {
-        "max_tokens": 20,
-        "temperature": 1.0,
-        "top_p": 0.5,
-        "top_k": -1,
-        "repetition_penalty": 1.1,
-        "vocab_n_words": 7,
-    }
+    numbers = {"max_tokens": 20, "temperature": 1.0, "top_p": 0.5, "top_k": -1, "repetition_penalty": 1.1}
+    assert found == {**numbers, "vocab_n_words": 7}
     assert isinstance(found["temperature"], float)
-    assert parameters("num_beams=4&length_penalty=-1e0&vocab_lang=es") == {
-        "num_beams": 4,
-        "length_penalty": -1.0,
-        "vocab_lang": "es",
-    }
+    beams = {"num_beams": 4, "length_penalty": -1.0, "vocab_lang": "es"}
+    assert parameters("num_beams=4&length_penalty=-1e0&vocab_lang=es") == beams
+    assert set(PARAMETERS) == numbers.keys() | beams.keys() | {"vocab_n_words"}
     assert parameters("length_penalty=2") == {"length_penalty": 2.0}
     assert parameters("") == {}
 
@@ -235,17 +215,3 @@ def test_a_bad_parameter_is_refused_by_name(query: str, param: str, cause: str) 
     assert caught.value.param == param
     assert cause in caught.value.message
     assert len(caught.value.to_json()) < 1000
-
-
-def test_the_parameters_are_those_that_are_promised() -> None:
-    assert set(PARAMETERS) == {
-        "max_tokens",
-        "num_beams",
-        "length_penalty",
-        "vocab_lang",
-        "vocab_n_words",
-        "temperature",
-        "top_p",
-        "top_k",
-        "repetition_penalty",
-    }

@@ -4,25 +4,16 @@ The simple route's list of chat requests becomes the lines of a batch, with the 
 no chat request becomes a line at fault, and the others are answered.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 from uuid import uuid4
 
-from deployments.batch.api import objects
-from deployments.batch.api.file_service import (
-    FileService,
-    check_cursor,
-    check_limit,
-    is_id,
-    new_file_id,
-    unknown_cursor,
-)
-from deployments.batch.state.contents import Contents
-from deployments.batch.state.records import BatchRecord, FileRecord, Kind
-from deployments.batch.state.statements import UnknownCursorError
-from deployments.batch.state.store import BatchStore, StoreError, TooManyOpenError
+from deployments.batch.database import StoreError
+from deployments.batch.files import FileService, check_cursor, check_limit, list_object, new_file_id, unknown_cursor
+from deployments.batch.lines import BATCH_CANCELLED, BATCH_EXPIRED, to_lines
+from deployments.batch.models import Batch, File, Kind, Status, is_id
+from deployments.batch.store import BatchStore, TooManyOpenError, UnknownCursorError
 from deployments.errors import (
     BadRequestError,
     ConflictError,
@@ -32,10 +23,8 @@ from deployments.errors import (
     TooManyRequestsError,
 )
 from deployments.protocol.batches import ENDPOINT, MAX_BATCHES_LISTED, read_batch
-from deployments.protocol.strict_json import JsonError, loads
-from deployments.settings.limits import MAX_JSON_DEPTH
 from deployments.settings.service import Settings
-from deployments.storage import PartialFile
+from deployments.storage import Location, PartialFile
 
 MAX_JOB_BYTES: Final = 20 * 2**20
 """Of a JSON list, which is in memory as objects: some ten times as much. For more there are files."""
@@ -44,6 +33,19 @@ _BATCHES_LISTED: Final = 20
 
 _JOB_WINDOW_S: Final = 7 * 86400
 """A job names no window. So long, or as long as files are kept, if that is shorter."""
+
+
+_JOB_STATUS: Final[Mapping[Status, str]] = {
+    "validating": "pending",
+    "in_progress": "processing",
+    "finalizing": "processing",
+    "cancelling": "processing",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "failed",
+    "expired": "failed",
+}
+"""The simple route's words for OpenAI's statuses."""
 
 
 class BatchService(FileService):
@@ -56,12 +58,12 @@ class BatchService(FileService):
         self,
         settings: Settings,
         store: BatchStore,
-        contents: Contents,
+        folder: Location,
         *,
         clock: Callable[[], float],
         on_change: Callable[[], None],
     ) -> None:
-        super().__init__(settings, store, contents, clock=clock)
+        super().__init__(settings, store, folder, clock=clock)
         self._on_change = on_change
 
     # Batches
@@ -81,16 +83,16 @@ class BatchService(FileService):
                 file,
                 checked.completion_window,
                 checked.window_s,
-                metadata=checked.metadata,
+                metadata_=checked.metadata,
                 output_expires_after_s=checked.output_expires_after and checked.output_expires_after.seconds,
             )
             self._add(batch)
         self._on_change()
-        return objects.batch_object(batch)
+        return batch_object(batch)
 
     def get_batch(self, owner: str, batch_id: str) -> dict[str, Any]:
         """Return OpenAI's object of one of the owner's batches."""
-        return objects.batch_object(self._batch(owner, batch_id, "batch"))
+        return batch_object(self._batch(owner, batch_id, "batch"))
 
     def list_batches(self, owner: str, after: str | None = None, limit: int | None = None) -> dict[str, Any]:
         """Return a page of the owner's batches, at most ``limit``, newest first."""
@@ -99,7 +101,7 @@ class BatchService(FileService):
             batches, has_more = self._store.batches(owner, "batch", after=check_cursor(after), limit=limit)
         except UnknownCursorError:
             raise unknown_cursor() from None
-        return objects.list_object([objects.batch_object(batch) for batch in batches], has_more=has_more)
+        return list_object([batch_object(batch) for batch in batches], has_more=has_more)
 
     def cancel_batch(self, owner: str, batch_id: str) -> dict[str, Any]:
         """Begin to cancel a batch; what is answered stays.
@@ -112,11 +114,11 @@ class BatchService(FileService):
         )
         if changed is not None:
             self._on_change()
-            return objects.batch_object(changed)
+            return batch_object(changed)
         batch = self._batch(owner, batch_id, "batch")
         if batch.status not in ("cancelling", "cancelled"):
             raise ConflictError(f"The batch is {batch.status}, so it cannot be cancelled any more.", code="batch_ended")
-        return objects.batch_object(batch)
+        return batch_object(batch)
 
     # Jobs
 
@@ -125,7 +127,7 @@ class BatchService(FileService):
         uploaded = self._end_upload(owner, upload_id)
         try:
             file_id = new_file_id()
-            num_bytes = self._contents.write(file_id, self._job_lines(uploaded, parameters))
+            num_bytes = self._folder.child(file_id).write(self._job_lines(uploaded, parameters))
         finally:
             uploaded.discard()
         file = self._record_file(owner, file_id, "job.jsonl", num_bytes, self._limits.retention_s)
@@ -135,22 +137,22 @@ class BatchService(FileService):
             self._add(job)
         except BaseException:
             with suppress(StoreError):
-                self._store.delete_file(owner, file.id)
+                self._store.delete_file(file.id)
                 self._drop_contents(file.id)
             raise
         self._on_change()
-        return objects.job_object(job)
+        return job_object(job)
 
     def get_job(self, owner: str, job_id: str) -> dict[str, Any]:
         """Return the simple route's object of one of the owner's jobs."""
-        return objects.job_object(self._batch(owner, job_id, "job"))
+        return job_object(self._batch(owner, job_id, "job"))
 
     def job_results(self, owner: str, job_id: str) -> str:
         """Return the id of the file that holds a job's results as a JSON list; 409 where there are none."""
         job = self._batch(owner, job_id, "job")
         if job.output_file_id is not None:
             return job.output_file_id
-        error = objects.job_error(job)
+        error = job_error(job)
         if error is not None:
             raise ConflictError(f"The job has no results, for it failed: {error['message']}", code=error["code"])
         raise ConflictError("The job has not ended yet. Ask again later.", code="job_not_finished")
@@ -172,12 +174,10 @@ class BatchService(FileService):
             max_lines=self._limits.max_lines,
         )
 
-    def _new_batch(
-        self, owner: str, kind: Kind, file: FileRecord, window: str, window_s: int, **fields: Any
-    ) -> BatchRecord:
+    def _new_batch(self, owner: str, kind: Kind, file: File, window: str, window_s: int, **fields: Any) -> Batch:
         """Return the record of a new batch or job, with its id and deadline."""
         now = self._now()
-        return BatchRecord(
+        return Batch(
             id=f"{kind}_{uuid4().hex}",
             owner=owner,
             kind=kind,
@@ -189,7 +189,7 @@ class BatchService(FileService):
             **fields,
         )
 
-    def _add(self, batch: BatchRecord) -> None:
+    def _add(self, batch: Batch) -> None:
         """Record a new batch; refuse it where too many are open."""
         max_open = self._settings.key(batch.owner).max_open_batches or self._limits.max_open_per_key
         try:
@@ -202,7 +202,7 @@ class BatchService(FileService):
                 code="too_many_batches",
             ) from None
 
-    def _batch(self, owner: str, batch_id: str, kind: Kind) -> BatchRecord:
+    def _batch(self, owner: str, batch_id: str, kind: Kind) -> Batch:
         """Return the record of one of the owner's batches or jobs, else raise a 404."""
         batch = self._store.batch(owner, batch_id) if is_id(batch_id) else None
         if batch is None or batch.kind != kind:
@@ -210,56 +210,72 @@ class BatchService(FileService):
         return batch
 
 
-def to_lines(content: bytes, parameters: Mapping[str, Any], *, model_id: str, max_lines: int) -> Iterator[bytes]:
-    """Turn a job's JSON list into the lines of a batch, one for each item, named ``"0"``, ``"1"``, …
-
-    Each has its line break.
-
-    Args:
-        content: A JSON list of chat requests.
-        parameters: Of ``protocol.batches.read_parameters``; they override an item's own.
-        model_id: The model of an item that names none.
-
-    Raises:
-        BadRequestError: It is not a JSON list, has no item or too many. Raised before the first line.
-    """
-    try:
-        requests = loads(content, MAX_JSON_DEPTH + 1)
-    except JsonError as error:
-        raise BadRequestError(f"The file must be a JSON list of chat requests: {error}.", "file") from None
-    if not isinstance(requests, list):
-        raise BadRequestError("The file must be a JSON list of chat requests.", "file")
-    if not requests:
-        raise BadRequestError("The list has no items; it must have at least one chat request.", "file")
-    if len(requests) > max_lines:
-        raise BadRequestError(f"The list has more than {max_lines} items. Send it in parts.", "file")
-    for index, request in enumerate(requests):
-        body = _request(request, parameters, model_id) if isinstance(request, dict) else request
-        line = {"custom_id": str(index), "method": "POST", "url": ENDPOINT, "body": body}
-        yield json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+def batch_object(batch: Batch) -> dict[str, Any]:
+    """Return OpenAI's object of a batch."""
+    return {
+        "id": batch.id,
+        "object": "batch",
+        "endpoint": batch.endpoint,
+        "errors": {"object": "list", "data": batch.errors} if batch.errors else None,
+        "input_file_id": batch.input_file_id,
+        "completion_window": batch.completion_window,
+        "status": batch.status,
+        "output_file_id": batch.output_file_id,
+        "error_file_id": batch.error_file_id,
+        "created_at": batch.created_at,
+        "in_progress_at": batch.in_progress_at,
+        "expires_at": batch.deadline,
+        "finalizing_at": batch.finalizing_at,
+        "completed_at": batch.completed_at,
+        "failed_at": batch.failed_at,
+        "expired_at": batch.expired_at,
+        "cancelling_at": batch.cancelling_at,
+        "cancelled_at": batch.cancelled_at,
+        "request_counts": _counts(batch),
+        "metadata": batch.metadata_,
+    }
 
 
-def _request(request: dict[str, Any], parameters: Mapping[str, Any], model_id: str) -> dict[str, Any]:
-    """Return an item's chat request with the parameters of the query, which override its own."""
-    changed = {**request, **parameters}
-    if "max_tokens" in parameters:
-        changed.pop("max_completion_tokens", None)
-    if changed.get("model") is None:
-        changed["model"] = model_id
-    if isinstance(request.get("vocab"), dict):
-        changed["vocab"] = _vocab(request["vocab"], parameters)
-        for name in ("vocab_lang", "vocab_n_words"):
-            if name in parameters:
-                changed.pop(name)
-    return changed
+def job_object(job: Batch) -> dict[str, Any]:
+    """Return the simple route's object of a job."""
+    return {
+        "id": job.id,
+        # The name and the sentence that clients of older servers look for.
+        "job_id": job.id,
+        "message": _progress_sentence(job),
+        "object": "batch.job",
+        "status": _JOB_STATUS[job.status],
+        "submitted_at": job.created_at,
+        "started_at": job.in_progress_at,
+        "finished_at": job.completed_at or job.failed_at or job.expired_at or job.cancelled_at,
+        "error": job_error(job),
+        "progress": _counts(job),
+    }
 
 
-def _vocab(vocab: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item's ``vocab`` with the list and N of the query in place of its own."""
-    changed = dict(vocab)
-    if "vocab_lang" in parameters:
-        changed["lang"] = parameters["vocab_lang"]
-        changed.pop("words", None)
-    if "vocab_n_words" in parameters:
-        changed["n_words"] = parameters["vocab_n_words"]
-    return changed
+def job_error(job: Batch) -> dict[str, Any] | None:
+    """Return why a job failed, as ``{"message", "code"}``; None where it did not."""
+    if _JOB_STATUS[job.status] != "failed":
+        return None
+    if job.errors:
+        return {"message": job.errors[0].get("message"), "code": job.errors[0].get("code")}
+    if job.status == "expired":
+        message = "The job did not end in time. Its results hold what was answered before."
+        return {"message": message, "code": BATCH_EXPIRED}
+    return {"message": "The job was stopped before its end.", "code": BATCH_CANCELLED}
+
+
+def _progress_sentence(job: Batch) -> str:
+    """Return a sentence for people: how far a job is, or why it failed."""
+    if (error := job_error(job)) is not None:
+        return error["message"] or "The job failed."
+    if _JOB_STATUS[job.status] == "pending":
+        return "The job was taken and waits for its turn."
+    done = f"{job.completed + job.failed} of {job.total} requests"
+    return (
+        f"At work: {done}." if job.status != "completed" else f"The job has ended: {done}, {job.failed} with an error."
+    )
+
+
+def _counts(batch: Batch) -> dict[str, int]:
+    return {"total": batch.total, "completed": batch.completed, "failed": batch.failed}

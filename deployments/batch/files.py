@@ -5,22 +5,18 @@ comes in pieces, and is dropped if they stop coming.
 """
 
 import logging
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 from uuid import uuid4
 
-from deployments.batch.api import objects
-from deployments.batch.state.contents import Contents
-from deployments.batch.state.records import FileRecord
-from deployments.batch.state.statements import UnknownCursorError
-from deployments.batch.state.store import BatchStore, TooManyBytesError
+from deployments.batch.models import File, is_id
+from deployments.batch.store import BatchStore, TooManyBytesError, UnknownCursorError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, PayloadTooLargeError
 from deployments.protocol.batches import MAX_FILES_LISTED
 from deployments.settings.service import Settings
-from deployments.storage import FileMissingError, PartialFile, StorageError
+from deployments.storage import FileMissingError, Location, PartialFile, StorageError
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -28,8 +24,6 @@ MAX_READ_BYTES: Final = 16 * 2**20
 
 _FORGET_UPLOAD_S: Final = 120.0
 """After so long without a piece, the ingress that sent them has died, or its client left."""
-
-_ID: Final = re.compile(r"[a-z]{1,16}[-_][0-9a-f]{1,64}")
 
 
 @dataclass
@@ -49,13 +43,11 @@ class FileService:
     What belongs to another owner is not found.
     """
 
-    def __init__(
-        self, settings: Settings, store: BatchStore, contents: Contents, *, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, settings: Settings, store: BatchStore, folder: Location, *, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._limits = settings.batch.limits
         self._store = store
-        self._contents = contents
+        self._folder = folder
         self._clock = clock
         # No file goes while a batch is made of it.
         self._lock = Lock()
@@ -81,7 +73,8 @@ class FileService:
             if self._store.num_files_bytes(owner) + arriving + num_bytes > self._max_bytes(owner):
                 raise self._storage_full(owner)
             upload_id = new_file_id()
-            self._uploads[upload_id] = _Upload(owner, num_bytes, self._contents.begin(upload_id), self._clock())
+            file = PartialFile(self._folder.child(upload_id))
+            self._uploads[upload_id] = _Upload(owner, num_bytes, file, self._clock())
         return upload_id
 
     def append(self, owner: str, upload_id: str, piece: bytes) -> None:
@@ -104,7 +97,7 @@ class FileService:
             if purpose != "batch":
                 raise BadRequestError("'purpose' must be 'batch'.", "purpose")
             keep_s = min(expires_after_s or self._limits.retention_s, self._limits.retention_s)
-            return objects.file_object(self._record_file(owner, upload_id, filename, file.commit(), keep_s))
+            return file_object(self._record_file(owner, upload_id, filename, file.commit(), keep_s))
         finally:
             file.discard()
 
@@ -128,11 +121,11 @@ class FileService:
             )
         except UnknownCursorError:
             raise unknown_cursor() from None
-        return objects.list_object([objects.file_object(file) for file in files], has_more=has_more)
+        return list_object([file_object(file) for file in files], has_more=has_more)
 
     def get_file(self, owner: str, file_id: str) -> dict[str, Any]:
         """Return OpenAI's object of one of the owner's files."""
-        return objects.file_object(self._file(owner, file_id))
+        return file_object(self._file(owner, file_id))
 
     def read_file(self, owner: str, file_id: str, offset: int, num_bytes: int) -> bytes:
         """Return at most ``num_bytes`` of a file's contents from ``offset`` on; fewer where it ends."""
@@ -140,7 +133,7 @@ class FileService:
             raise BadRequestError(f"A piece of a file has at least 1 and at most {MAX_READ_BYTES} bytes.")
         file = self._file(owner, file_id)
         try:
-            return self._contents.read(file.id, offset, num_bytes)
+            return self._folder.child(file.id).read(offset, num_bytes)
         except FileMissingError:
             raise NotFoundError("There is no such file.") from None
 
@@ -154,9 +147,9 @@ class FileService:
                         f"The file is the input of {batch.id}, which has not ended. Wait for it, or cancel it first.",
                         code="file_in_use",
                     )
-            self._store.delete_file(owner, file.id)
+            self._store.delete_file(file.id)
         self._drop_contents(file.id)
-        return objects.deleted_file(file.id)
+        return deleted_file(file.id)
 
     def _upload(self, owner: str, upload_id: str) -> _Upload:
         """Return the owner's upload under way; refuse where it is gone."""
@@ -174,10 +167,10 @@ class FileService:
             raise OverloadedError("The upload was interrupted. Send the file again.")
         return upload.file
 
-    def _record_file(self, owner: str, file_id: str, filename: str, num_bytes: int, keep_s: int) -> FileRecord:
+    def _record_file(self, owner: str, file_id: str, filename: str, num_bytes: int, keep_s: int) -> File:
         """Record a file whose contents are stored; where it is refused, delete them."""
         now = self._now()
-        file = FileRecord(
+        file = File(
             id=file_id,
             owner=owner,
             purpose="batch",
@@ -208,7 +201,7 @@ class FileService:
             "storage_full",
         )
 
-    def _file(self, owner: str, file_id: str) -> FileRecord:
+    def _file(self, owner: str, file_id: str) -> File:
         """Return the record of one of the owner's files, else raise a 404."""
         file = self._store.file(owner, file_id) if is_id(file_id) else None
         if file is None:
@@ -218,7 +211,7 @@ class FileService:
     def _drop_contents(self, file_id: str) -> None:
         """Delete a file's contents, and log where that fails."""
         try:
-            self._contents.delete(file_id)
+            self._folder.child(file_id).delete()
         except StorageError as error:
             logger.warning("the contents of a deleted file stay: %s", error)
 
@@ -228,14 +221,6 @@ class FileService:
 
 def new_file_id() -> str:
     return f"file-{uuid4().hex}"
-
-
-def is_id(text: str) -> bool:
-    """Return whether a text has the form of our ids.
-
-    A database may refuse other texts, so it is not asked for them.
-    """
-    return _ID.fullmatch(text) is not None
 
 
 def check_limit(limit: int | None, default: int, most: int) -> int:
@@ -256,3 +241,33 @@ def check_cursor(after: str | None) -> str | None:
 
 def unknown_cursor() -> BadRequestError:
     return BadRequestError("'after' must be the id of an item of this list.", "after")
+
+
+def file_object(file: File) -> dict[str, Any]:
+    """Return OpenAI's object of a file."""
+    return {
+        "id": file.id,
+        "object": "file",
+        "bytes": file.num_bytes,
+        "created_at": file.created_at,
+        "expires_at": file.expires_at,
+        "filename": file.filename,
+        "purpose": file.purpose,
+        "status": "processed",
+        "status_details": None,
+    }
+
+
+def deleted_file(file_id: str) -> dict[str, Any]:
+    return {"id": file_id, "object": "file", "deleted": True}
+
+
+def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    """Return OpenAI's object of one page of a list."""
+    return {
+        "object": "list",
+        "data": list(data),
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": has_more,
+    }

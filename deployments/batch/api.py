@@ -1,17 +1,22 @@
-"""The HTTP routes of files, batches and jobs."""
+"""The HTTP routes of files, batches and jobs, which call the batch deployment.
 
+An error crosses as a value: Serve would log an exception as a failure of the replica.
+"""
+
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 from fastapi import Request, Response
 from ray.serve.handle import DeploymentHandle
+from starlette.datastructures import UploadFile
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from deployments.batch.api.handle import BatchClient
-from deployments.batch.api.uploads import Uploads
-from deployments.errors import BadRequestError, InternalError
+from deployments.batch.uploads import Uploads
+from deployments.contract import Caller
+from deployments.errors import ApiError, BadRequestError, InternalError, error_of, to_api_error
 from deployments.ingress.answers import caller_of, unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
@@ -29,6 +34,11 @@ from deployments.protocol.openapi.document import BINARY, BYTES
 from deployments.protocol.validation import Schema
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
+
+logger = logging.getLogger("ray.serve.wordbound")
+
+PIECE_BYTES: Final = 2**20
+"""Of an upload that is passed on. Costs as much memory twice on each side."""
 
 _UPLOADS_AT_ONCE: Final = 4
 """Uploads of the largest size that one key may have on the disk at once, or more smaller ones."""
@@ -76,6 +86,37 @@ _FILES_QUERY: Final = {
 
 _ANCHOR: Final = "expires_after[anchor]"
 _SECONDS: Final = "expires_after[seconds]"
+
+
+class BatchClient:
+    """Calls the operations of ``BatchService`` over a handle of its deployment."""
+
+    def __init__(self, handle: DeploymentHandle) -> None:
+        self._handle = handle
+
+    async def call(self, caller: Caller, name: str, *args: Any) -> Any:
+        """Call an operation for the caller's key, and return what it returned.
+
+        Raises:
+            ApiError: It was refused or failed, or there is no deployment now.
+        """
+        try:
+            reply = await self._handle.call.remote(name, caller.owner, *args)
+        except Exception as exception:
+            error = to_api_error(exception, caller.request_id)
+            if isinstance(error, InternalError):
+                logger.exception("%s of %s: the batch deployment failed", caller.request_id, caller.owner)
+            raise error from exception
+        if isinstance(reply, ApiError):
+            raise error_of(reply, caller.request_id)
+        return reply
+
+    async def upload(self, caller: Caller, file: UploadFile) -> str:
+        """Pass an uploaded file on in pieces; return the id by which ``create_file`` or ``create_job`` takes it."""
+        upload_id: str = await self.call(caller, "begin_upload", file.size or 0)
+        while piece := await file.read(PIECE_BYTES):
+            await self.call(caller, "append", upload_id, piece)
+        return upload_id
 
 
 def mount_batches(routes: Routes, settings: Settings, batches: DeploymentHandle) -> None:

@@ -1,1 +1,0 @@
-"""Files, batches and jobs over HTTP."""

@@ -1,0 +1,124 @@
+"""Open the database of batches, SQLite or PostgreSQL, so that transactions behave the same in both."""
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Final, cast
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+_LOCK_WAIT_S: Final = 30
+"""The longest transaction is the end of a batch of 100,000 lines, which deletes its rows."""
+
+_SERVER_OPTIONS: Final = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
+"""libpq's, in seconds and milliseconds: a server that has vanished is an error within a minute. A URL may override."""
+
+
+class StoreError(Exception):
+    """The database failed; the text is for the log, and holds neither password nor contents."""
+
+
+def parse_url(url: str) -> URL:
+    """Parse a database's URL.
+
+    Raises:
+        StoreError: It is of another kind, or SQLite without a file.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise StoreError(
+            "the database's URL cannot be read; expected sqlite:///<file> or postgresql+psycopg://user:password@host/name"
+        ) from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
+        raise StoreError(f"a database of the kind {parsed.drivername!r} is not known; use sqlite or postgresql+psycopg")
+    if parsed.drivername != "postgresql+psycopg" and (parsed.database or ":").startswith((":", "file:")):
+        raise StoreError("batches need a file that stays: name the database as sqlite:///<file>")
+    return parsed
+
+
+def open_engine(url: URL) -> Engine:
+    """Create SQLAlchemy's engine for SQLite, with the folder of its file, or for PostgreSQL.
+
+    A connection with the execution option ``writing`` takes SQLite's lock at the begin of its transaction.
+
+    Raises:
+        StoreError: The folder cannot be made, or there is no driver.
+    """
+    # The parameters of a statement are what clients sent; they are kept out of every message.
+    if url.drivername == "postgresql+psycopg":
+        return _postgresql(url)
+    try:
+        # What clients wrote is private.
+        Path(str(url.database)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the database's folder cannot be made: {error}") from None
+    engine = create_engine(url, hide_parameters=True, connect_args={"timeout": _LOCK_WAIT_S})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _postgresql(url: URL) -> Engine:
+    """Create SQLAlchemy's engine for PostgreSQL, with timeouts."""
+    options = {name: value for name, value in _SERVER_OPTIONS.items() if name not in url.query}
+    try:
+        # Statements prepared on the server would not survive a pooler between us and it.
+        engine = create_engine(
+            url, hide_parameters=True, pool_pre_ping=True, connect_args={**options, "prepare_threshold": None}
+        )
+    except ModuleNotFoundError:
+        raise StoreError('PostgreSQL needs a driver: pip install "psycopg[binary]>=3.2,<4"') from None
+    event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    """Set up a new connection of SQLite: write-ahead log, and an fsync for each transaction."""
+    # Otherwise Python's module begins transactions where it thinks fit.
+    cast("sqlite3.Connection", connection).isolation_level = None
+    cursor = connection.cursor()
+    _write_ahead(cursor)
+    # What a client was told to exist survives a power cut too. Costs an fsync per transaction, 1 to 10 ms; NORMAL
+    # would save it, and survive the death of processes only.
+    cursor.execute("PRAGMA synchronous=FULL")
+    # The log is truncated after a large transaction.
+    cursor.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
+    cursor.close()
+
+
+def _write_ahead(cursor: DBAPICursor) -> None:
+    """Choose SQLite's write-ahead log, with which readers and the writer do not wait for each other.
+
+    Of several connections that change the mode of a new file at once, SQLite refuses some without their timeout.
+    """
+    deadline = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """Begin a transaction of SQLite; one that is to write takes the lock at once."""
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _prepare_postgresql(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    """Set the timeouts of a new connection of PostgreSQL."""
+    cursor = connection.cursor()
+    cursor.execute(f"SET lock_timeout = '{_LOCK_WAIT_S}s'")
+    # A node that lost its network inside a transaction must not hold a batch for the hours that TCP takes to notice.
+    cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
+    cursor.close()
+    connection.commit()

@@ -1,1 +1,0 @@
-"""The records of batches, and the contents of their files."""

@@ -1,0 +1,264 @@
+"""Files over HTTP, and how an upload passes from the front to the deployment in pieces."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from openai.types import FileDeleted, FileObject
+
+from deployments.batch.files import MAX_READ_BYTES
+from deployments.batch.uploads import MAX_FIELD_BYTES
+from deployments.errors import BadRequestError, OverloadedError
+from deployments.storage import Location, PartialFile, StorageError
+from tests.deployments.batch.full_disk import no_room
+from tests.deployments.batch.world import FEW, NOW, OWNER, BatchWorld, jsonl
+from tests.deployments.front import assert_error
+
+ANCHOR, SECONDS = "expires_after[anchor]", "expires_after[seconds]"
+
+
+def upload(client: httpx.Client, content: bytes = b"x\n", **fields: str) -> httpx.Response:
+    return client.post("/v1/files", files={"file": ("in.jsonl", content)}, data={"purpose": "batch", **fields})
+
+
+def listed(client: httpx.Client, query: str = "") -> list[str]:
+    return [file["id"] for file in client.get(f"/v1/files{query}").json()["data"]]
+
+
+def test_files_live_as_openais_do(client: httpx.Client, small: BatchWorld) -> None:
+    files = openai.OpenAI(
+        base_url="http://localhost/v1", api_key=client.headers["authorization"][7:], http_client=client
+    ).files
+    content = jsonl(3)
+    expires_after = {"anchor": "created_at", "seconds": 3600}
+    file = files.create(file=("stories.jsonl", content), purpose="batch", expires_after=expires_after)
+    shown = client.get(f"/v1/files/{file.id}").json()
+    assert FileObject.model_validate(shown, strict=True).to_dict() == shown == file.to_dict()
+    assert (len(file.id), file.filename, file.bytes, file.purpose) == (37, "stories.jsonl", len(content), "batch")
+    assert (file.created_at, file.expires_at) == (NOW, NOW + 3600)
+    assert files.content(file.id).content == content
+    assert [one.id for one in files.list()] == [file.id]
+    deleted = client.delete(f"/v1/files/{file.id}").json()
+    assert FileDeleted.model_validate(deleted, strict=True).to_dict() == deleted
+    assert small.num_contents() == 0
+    with pytest.raises(openai.NotFoundError):
+        files.retrieve(file.id)
+
+
+def test_a_file_is_kept_no_longer_than_others(client: httpx.Client) -> None:
+    kept = [
+        upload(client, b"x", **fields).json()["expires_at"]
+        for fields in ({}, {ANCHOR: "created_at", SECONDS: "2592000"})
+    ]
+    assert kept == [NOW + FEW.retention_s] * 2
+
+
+def test_files_come_in_pages_in_both_orders_and_by_purpose(
+    client: httpx.Client, other: httpx.Client, small: BatchWorld
+) -> None:
+    ids = [upload(client).json()["id"] for _ in range(3)]
+    output = small.end(small.batch(file_id=ids[0])["id"])
+    assert listed(client) == [output, *reversed(ids)]
+    assert listed(client, "?purpose=batch&limit=2&order=asc") == ids[:2]
+    assert listed(client, f"?purpose=batch&limit=2&order=asc&after={ids[1]}") == ids[2:]
+    assert listed(client, "?purpose=batch_output") == [output]
+    page = client.get("/v1/files?limit=2").json()
+    assert (page["first_id"], page["last_id"], page["has_more"]) == (output, ids[2], True)
+    empty: dict[str, Any] = {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
+    assert other.get("/v1/files").json() == empty
+
+
+def test_a_bad_query_of_a_list_is_refused_by_name(client: httpx.Client) -> None:
+    for path in ("files", "batches"):
+        for query, param in [
+            ("limit=x", "limit"), ("limit=0", "limit"), ("limit=-1", "limit"), ("limit=10001", "limit"),
+            ("limit=5&limit=5", "limit"), ("after=x", "after"), ("after=", "after"), ("after=%00", "after"),
+            (f"after=batch_{'0' * 32}", "after"), ("order=up", "order"), ("purpose=vision", "purpose"),
+            ("limits=5", "limits"),
+        ]:  # fmt: skip
+            assert_error(client.get(f"/v1/{path}?{query}"), 400, param=param)
+    assert_error(client.get("/v1/batches?limit=101"), 400, param="limit")
+
+
+BAD_FORMS: list[tuple[dict[str, Any], str | None, str]] = [
+    ({"data": {"purpose": "batch"}}, None, "multipart"),
+    ({"files": {"purpose": (None, "batch")}}, "file", "must provide a file"),
+    ({"files": {"file": b"x"}}, "purpose", "purpose"),
+    *(
+        ({"files": {"file": b"x", "purpose": (None, purpose)}}, "purpose", "purpose")
+        for purpose in ("", "fine-tune", "batch_output", "Batch", "vision", "b" * (MAX_FIELD_BYTES + 1))
+    ),
+    ({"files": {"file": b"x", "purpose": (None, "batch"), "extra": (None, "1")}}, "extra", "Unknown part"),
+    ({"files": [("file", b"x"), ("file", b"y"), ("purpose", (None, "batch"))]}, "file", "twice"),
+    ({"files": {"file": b"x", "purpose": (None, "batch"), SECONDS: (None, "3600")}}, f"{ANCHOR}", "created_at"),
+    (
+        {"files": {"file": b"x", "purpose": (None, "batch"), ANCHOR: (None, "created_at"), SECONDS: (None, "soon")}},
+        f"{SECONDS}",
+        "3600",
+    ),
+    ({"files": {"file": b"", "purpose": (None, "batch")}}, "file", "empty"),
+]
+
+
+def test_a_bad_form_is_refused_by_name(client: httpx.Client, small: BatchWorld) -> None:
+    for form, param, cause in BAD_FORMS:
+        response = client.post("/v1/files", **form)
+        named = param and param.replace("[", ".").rstrip("]")
+        assert cause in assert_error(response, 415 if "data" in form else 400, param=named)["message"]
+    assert small.num_contents() == 0
+
+
+def test_a_file_has_a_largest_size(client: httpx.Client) -> None:
+    assert upload(client, b"x" * FEW.max_file_bytes).status_code == 200
+    refused = assert_error(upload(client, b"x" * (FEW.max_file_bytes + 1)), 413, param="file")
+    assert "more than 100000 bytes" in refused["message"]
+
+
+def test_the_files_of_a_key_are_bounded_together(client: httpx.Client, other: httpx.Client, small: BatchWorld) -> None:
+    def is_full() -> bool:
+        response = upload(client, b"x" * 50_001)
+        if response.status_code != 200:
+            assert_error(response, 400, param="file", code="storage_full")
+        return response.status_code != 200
+
+    file_id = upload(client, b"x" * 100_000).json()["id"]
+    assert is_full()
+    assert_error(client.post("/v1/batch/jobs", files={"file": b"x" * 50_001}), 400, param="file", code="storage_full")
+    assert upload(other, b"x" * 50_001).status_code == 200
+    client.delete(f"/v1/files/{file_id}")
+    # What arrives counts too, and a list as long as it is as lines.
+    arriving = small.service.begin_upload(OWNER, 100_000)
+    assert is_full()
+    small.service.append(OWNER, arriving, b"x" * 100_000)
+    small.service.create_file(OWNER, arriving, "a", "batch")
+    upload(client, b"x" * 49_800)
+    jobs = client.post("/v1/batch/jobs", files={"file": b'[{"a":1},{"a":1},{"a":1}]'})
+    assert_error(jobs, 400, param="file", code="storage_full")
+    assert not small.store.open_batches()
+    assert small.num_contents() == 3
+
+
+def test_of_uploads_that_end_at_once_no_more_are_kept_than_a_key_may_have(tmp_path: Path, database_url: str) -> None:
+    """In two processes, of which neither knows what arrives in the other."""
+    worlds = [BatchWorld(tmp_path, database=database_url, limits=FEW) for _ in range(2)]
+    uploads = [(world, world.send(b"x" * 50_000, piece_bytes=50_000)) for world in worlds * 3]
+
+    def end(upload: tuple[BatchWorld, str]) -> str | None:
+        world, upload_id = upload
+        try:
+            world.service.create_file(OWNER, upload_id, "a", "batch")
+        except BadRequestError as error:
+            return error.code
+        return None
+
+    with ThreadPoolExecutor(6) as threads:
+        codes = list(threads.map(end, uploads))
+    assert (codes.count(None), codes.count("storage_full")) == (3, 3)
+    assert worlds[0].store.num_files_bytes(OWNER) == FEW.max_bytes_per_key
+    assert worlds[0].num_contents() == 3
+    for world in worlds:
+        world.close()
+
+
+@pytest.mark.parametrize("pieces", [[], [b"half"], [b"the whole", b" and more"]])
+def test_an_upload_that_did_not_come_as_it_was_said_is_no_file(small: BatchWorld, pieces: list[bytes]) -> None:
+    upload_id = small.service.begin_upload(OWNER, len(b"the whole"))
+    for piece in pieces:
+        small.service.append(OWNER, upload_id, piece)
+    with pytest.raises(OverloadedError, match="Send the file again"):
+        small.service.create_file(OWNER, upload_id, "a", "batch")
+    assert small.num_contents() == 0
+
+
+def test_an_upload_is_taken_once_and_by_its_owner_only(small: BatchWorld) -> None:
+    upload_id = small.send(b"x")
+    with pytest.raises(OverloadedError):
+        small.service.append("other", upload_id, b"x")
+    with pytest.raises(OverloadedError):
+        small.service.create_file("other", upload_id, "a", "batch")
+    small.service.create_file(OWNER, upload_id, "a", "batch")
+    with pytest.raises(OverloadedError):
+        small.service.create_file(OWNER, upload_id, "a", "batch")
+
+
+def test_an_upload_whose_pieces_stop_coming_is_forgotten(small: BatchWorld) -> None:
+    stalled, slow = (small.service.begin_upload(OWNER, 10) for _ in range(2))
+    small.now += 100
+    small.service.append(OWNER, slow, b"12345")
+    small.now += 100
+    small.upload()
+    with pytest.raises(OverloadedError):
+        small.service.append(OWNER, stalled, b"12345")
+    small.service.append(OWNER, slow, b"67890")
+    small.service.create_file(OWNER, slow, "a", "batch")
+    assert small.num_contents() == 2
+
+
+def test_an_upload_for_which_there_is_no_room_ends_at_once(small: BatchWorld) -> None:
+    upload_id = small.service.begin_upload(OWNER, 100_000)
+    with no_room(2**12), pytest.raises(StorageError):
+        small.service.append(OWNER, upload_id, bytes(100_000))
+    assert small.num_contents() == 0
+
+
+def test_a_file_that_is_not_ones_own_is_not_found_and_stays(
+    client: httpx.Client, other: httpx.Client, small: BatchWorld
+) -> None:
+    theirs = upload(other, jsonl()).json()["id"]
+    for file_id in (theirs, f"file-{'0' * 32}", "file-%00", "..%2Fin.jsonl", "x", "x" * 64, "file-%C3%A4"):
+        for response in (client.get(f"/v1/files/{file_id}"), client.delete(f"/v1/files/{file_id}")):
+            assert response.status_code == 404
+        assert client.get(f"/v1/files/{file_id}/content").status_code == 404
+    assert other.get(f"/v1/files/{theirs}/content").content == jsonl()
+    for offset, num_bytes in ((-1, 1), (0, 0), (0, -1), (0, MAX_READ_BYTES + 1)):
+        with pytest.raises(BadRequestError):
+            small.service.read_file("other", theirs, offset, num_bytes)
+
+
+def test_a_file_whose_contents_are_gone_is_not_found(client: httpx.Client, small: BatchWorld) -> None:
+    file_id = upload(client).json()["id"]
+    small.files.child(file_id).delete()
+    assert_error(client.get(f"/v1/files/{file_id}/content"), 404)
+
+
+def test_contents_without_a_record_do_not_stay(
+    client: httpx.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise RuntimeError("no answer")
+
+    monkeypatch.setattr(small.store, "add_file", unreachable)
+    assert upload(client).status_code == 500
+    assert small.num_contents() == 0
+
+
+def test_a_file_is_deleted_even_if_its_contents_stay(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stuck(*_: object) -> None:
+        raise StorageError("read-only file system")
+
+    file_id = upload(client).json()["id"]
+    monkeypatch.setattr(Location, "delete", stuck)
+    assert client.delete(f"/v1/files/{file_id}").status_code == 200
+    assert "read-only" in caplog.text
+
+
+def test_where_nothing_can_be_written_nothing_is_promised(
+    client: httpx.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Row 47 of the faults."""
+
+    def full(*_: object) -> int:
+        raise StorageError("no space left on device")
+
+    monkeypatch.setattr(PartialFile, "write", full)
+    for response in (upload(client), client.post("/v1/batch/jobs", files={"file": b"[{}]"})):
+        error = assert_error(response, 503, code="storage_unavailable")
+        assert "no space" not in error["message"]
+    assert "no space" in caplog.text
+    assert listed(client) == []
+    assert small.store.open_batches() == []
