@@ -65,7 +65,7 @@ class Batches:
         set_up_process(settings)
         batch = settings.batch
         self._store = await asyncio.to_thread(BatchStore, batch.resolved_database())
-        folder = Location.of(batch.resolved_files())
+        folder = await asyncio.to_thread(Location.of, batch.resolved_files())
         await asyncio.to_thread(folder.prepare_folder)
         num_lines = batch.lines_sent * settings.autoscaling.max_replicas
         running = engines or ServeEngines(replica.app_name, replica.deployment_name, num_lines)

@@ -18,6 +18,7 @@ from typing import Final, Protocol, TypeVar
 from deployments.batch.lines import Line, Place, answer_result, failure_result, line_id
 from deployments.batch.models import TERMINAL, Batch, LineResult
 from deployments.batch.stages import MAX_DEADLY_LINES, Stages
+from deployments.batch.store import DamagedRecordError
 from deployments.contract import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
 from deployments.fair_semaphore import FairSemaphore
 from deployments.metrics import BATCH_LINES, BATCHES
@@ -271,6 +272,7 @@ class _Round:
 
     async def _send_all(self) -> None:
         """Send all lines without a result, each in a turn of its key's; stop after a death."""
+        line = None
         async with asyncio.TaskGroup() as group:
             async for line in self._lines():
                 begun = asyncio.Event()
@@ -279,6 +281,9 @@ class _Round:
                 # It died of one of these, and there may be many more like it.
                 if self._num_died:
                     break
+        if line is None:
+            counted = f"it says that it has {self._batch.total} lines, and its file has none without a result"
+            raise DamagedRecordError(self._batch.id, counted)
         if self._num_died and self._max_attempts == 1:
             # None of them goes again, and no other proof will come.
             self.num_deadly += 1

@@ -36,6 +36,10 @@ _ON_CREATION: Final = 0x776F7264626E64
 class DamagedRecordError(StoreError):
     """A row is no record, because something else has written to the database; the text says what the operator does."""
 
+    def __init__(self, what: str, cause: object) -> None:
+        text = f"{what} in the database is damaged: {cause}"[:400]
+        super().__init__(f"{text}. Mend its row, delete it, or restore the database from a backup.")
+
 
 class UnknownCursorError(Exception):
     """The owner has no record of the id after which a list was to continue."""
@@ -311,10 +315,7 @@ class BatchStore:
                 message = message.replace(self._password, "***")
             raise StoreError(message[:500]) from None
         except (LookupError, ValueError) as error:
-            raise DamagedRecordError(
-                f"{what} in the database is damaged: {error}"[:400]
-                + ". Mend its row, delete it, or restore the database from a backup."
-            ) from None
+            raise DamagedRecordError(what, error) from None
 
     def _create_tables(self) -> None:
         """Create the tables that are missing; refuse a database that a newer release has written."""

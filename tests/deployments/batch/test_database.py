@@ -289,7 +289,11 @@ async def test_a_damaged_row_is_an_error_that_says_what_to_do_and_stops_no_other
     assert "never" not in world.engines.asked
     # Mended, it runs; deleted, it is gone.
     with another_program(database_url) as connection:
-        connection.execute(text("UPDATE wordbound_batches SET kind = 'batch' WHERE kind = 'other'"))
+        mended = "UPDATE wordbound_batches SET kind = 'batch', status = 'in_progress', total = {} WHERE id = '{}'"
+        connection.execute(text(mended.format(-1, DAMAGED)))
+    await world_runs(world, lambda: "it says that it has -1 lines" in caplog.text)
+    with another_program(database_url) as connection:
+        connection.execute(text(mended.format(1, DAMAGED)))
     await world_runs(world, lambda: not world.store.open_batches())
     assert world.engines.asked["never"] == 1
     world.close()
