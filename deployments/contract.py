@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deployments.errors import ApiError
-from deployments.protocol.generation.authoring import AuthorControls
 from vocab.decoding.select import Select
 from vocab.lists.levels import resolve_level
 from vocab.lists.wordlists import AskedSource, Source, Unit
@@ -158,6 +157,37 @@ class VocabularySpec(BaseModel):
 
 USUAL_OPTIONS: Final = VocabularySpec(lang="en").options
 """Those of a request that names none."""
+
+
+class NewWordsAsked(NamedTuple):
+    """New words that a text may use: of the first ``n_words``, ``per_100`` in any 100 words, ``max_words`` in all."""
+
+    n_words: int
+    per_100: float = 2
+    max_words: int | None = None
+
+
+class AskedWord(NamedTuple):
+    """A word that the text must use ``times`` times; in any listed form of its lemma, if asked."""
+
+    word: str
+    times: int = 1
+    any_form: bool = False
+
+
+class AuthorControls(NamedTuple):
+    """What an author asks of a text beyond its list; None or empty for each thing not asked."""
+
+    new_words: NewWordsAsked | None = None
+    must_use: tuple[AskedWord, ...] = ()
+    max_sentence_words: int | None = None
+    min_sentences: int | None = None
+    max_sentences: int | None = None
+
+    @property
+    def fields(self) -> list[str]:
+        """Return the names of the fields that are set, such as ``vocab.must_use``."""
+        return [f"vocab.{name}" for name, value in self._asdict().items() if value]
 
 
 AUTO_ADAPTER: Final = "auto"

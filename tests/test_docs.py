@@ -11,7 +11,7 @@ import yaml
 from deployments.contract import Decoding
 from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig
-from deployments.protocol.generation.authoring import AuthorControls
+from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingFields, DecodingMembers
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.prompts.chat_template import ENGLISH
@@ -102,7 +102,7 @@ def test_every_field_of_decoding_and_authoring_has_a_row() -> None:
     rows = set(re.findall(r"^\| `([\w.]+)` \|", DECODING, re.MULTILINE))
     assert {*DecodingFields.model_fields, *(f"vocab.{name}" for name in DecodingMembers.model_fields), "n"} <= rows
     rows = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*) \|", AUTHORING, re.MULTILINE))))
-    assert set(AuthorControls.model_fields) <= rows
+    assert set(AuthorMembers.model_fields) <= rows
     assert len(ERRORS) >= 20
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.authoring import AuthorControls
+from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.structure import JsonSchema
 from deployments.protocol.generation.vocabulary import ChangedWords, VocabularyFields
@@ -61,7 +61,7 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
     if spec is None:
         raise BadRequestError("'vocab' is missing: it must name the list that the text is checked against.", "vocab")
     members = request.vocab
-    for name in (*DecodingMembers.model_fields, *AuthorControls.model_fields):
+    for name in (*DecodingMembers.model_fields, *AuthorMembers.model_fields):
         if members is not None and getattr(members, name) is not None:
             raise BadRequestError(
                 f"'vocab.{name}' says how a text is written, and this one is there: leave it out.", f"vocab.{name}"

@@ -8,7 +8,7 @@ from pydantic import Field
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
 from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
-from deployments.protocol.generation.authoring import AuthorControls
+from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.vocabulary import VocabularyFields
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, ModelName, member_names, validate
@@ -21,7 +21,7 @@ from vocab.text.units import word_pattern
 TOP: Final = 20
 """Words of an answer, where a request names no number."""
 
-_OF_ANSWERS: Final = frozenset((*member_names(DecodingMembers), *member_names(AuthorControls)))
+_OF_ANSWERS: Final = frozenset((*member_names(DecodingMembers), *member_names(AuthorMembers)))
 
 MAX_CANDIDATES: Final = 8
 """Sequences of the engine at once."""

@@ -174,7 +174,7 @@ async def test_a_text_is_written_within_the_list(
     assert service.body["max_tokens"] == 50
     author = service.backend.calls[-1].decoding.author
     assert author is not None
-    assert (author.max_sentence_words, [one.word for one in author.must_use or ()]) == (9, ["dog", "sea"])
+    assert (author.max_sentence_words, [one.word for one in author.must_use]) == (9, ["dog", "sea"])
     assert (await call(assistant, "write", prompt="A story", vocab={"level": "top-1000", "lang": "en"}))["text"]
 
 

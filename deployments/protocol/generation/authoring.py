@@ -1,9 +1,10 @@
 """What an author asks beyond a list, as members of ``vocab``: new words, words that must occur, limits of sentences."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
+from deployments.contract import AskedWord, AuthorControls, NewWordsAsked, VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.validation import INT64_MAX, Body, at_most
 from deployments.settings.limits import MAX_MUST_USE, MAX_WORD_CHARS
@@ -11,19 +12,13 @@ from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import unspaced_language
 
-if TYPE_CHECKING:
-    from deployments.contract import VocabularySpec
-
 MAX_USES: Final = 64
 """Of all required words together."""
-
-NEW_WORDS_PER_100: Final = 2
-"""Where a request names no number."""
 
 _SENTENCE_LIMITS: Final = ("max_sentence_words", "min_sentences", "max_sentences")
 
 
-class NewWordsAsked(Body):
+class NewWordsMembers(Body):
     """Different words from beyond the list; one that came may come again."""
 
     n_words: Annotated[int, Field(ge=1, le=INT64_MAX)]
@@ -34,7 +29,7 @@ class NewWordsAsked(Body):
     """How many in the whole text; by default as many as the rate allows."""
 
 
-class MustUse(Body):
+class MustUseMembers(Body):
     word: Annotated[str, Field(min_length=1, max_length=MAX_WORD_CHARS)]
     """Need not be listed."""
     count: Annotated[int, Field(ge=1, le=MAX_USES)] | None = None
@@ -43,12 +38,10 @@ class MustUse(Body):
     """Whether a listed form of the same lemma counts too: "went" for "go"."""
 
 
-class AuthorControls(Body):
-    """What an author asks of a text beyond its list, from the request to the replica."""
-
-    new_words: NewWordsAsked | None = None
+class AuthorMembers(Body):
+    new_words: NewWordsMembers | None = None
     """Words from beyond the list that may come besides; the answer lists them for a glossary."""
-    must_use: Annotated[list[MustUse], at_most(MAX_MUST_USE)] | None = None
+    must_use: Annotated[list[MustUseMembers], at_most(MAX_MUST_USE)] | None = None
     """Words that have to occur. The answer says how often each did: a text ends within ``max_tokens`` in any case."""
     max_sentence_words: Annotated[int, Field(ge=2, le=1000)] | None = None
     """Words of a sentence at most."""
@@ -57,7 +50,7 @@ class AuthorControls(Body):
     max_sentences: Annotated[int, Field(ge=1, le=1000)] | None = None
     """The text ends with this sentence."""
 
-    def with_words(self, spec: "VocabularySpec") -> "VocabularySpec":
+    def with_words(self, spec: VocabularySpec) -> VocabularySpec:
         """Check these members; return the vocabulary with required words, and a reach for new words.
 
         Raises:
@@ -81,31 +74,35 @@ class AuthorControls(Body):
                     "vocab.new_words.n_words",
                 )
             update["reach"] = self.new_words.n_words
-        if asked := self._cleaned(unspaced_language(spec.lang)):
-            words = [one.word for one in asked]
+        if self.must_use:
+            words = self._clean_must_use(unspaced_language(spec.lang))
             update["extra_words"] = tuple(dict.fromkeys((*spec.extra_words, *words)))
         return spec.model_copy(update=update)
 
-    @property
-    def fields(self) -> list[str]:
-        """The names of the fields that are set, such as ``vocab.must_use``."""
-        return [name for name in AUTHOR_FIELDS if getattr(self, name.removeprefix("vocab."))]
+    def controls(self) -> AuthorControls | None:
+        """Return what the author asks, for the replica; None where nothing is asked."""
+        words = self._clean_must_use() if self.must_use else ()
+        new = self.new_words
+        asked = AuthorControls(
+            new_words=None if new is None else NewWordsAsked(new.n_words, new.per_100 or 2, new.max),
+            must_use=tuple(
+                AskedWord(word, one.count or 1, bool(one.any_form))
+                for word, one in zip(words, self.must_use or (), strict=True)
+            ),
+            max_sentence_words=self.max_sentence_words,
+            min_sentences=self.min_sentences,
+            max_sentences=self.max_sentences,
+        )
+        return None if asked == AuthorControls() else asked
 
-    def controls(self) -> "AuthorControls | None":
-        """Return these members alone, required words normalized; None where nothing is asked."""
-        if not self.fields:
-            return None
-        given = {name: getattr(self, name) for name in AuthorControls.model_fields}
-        return AuthorControls(**given | {"must_use": self._cleaned() or None})
-
-    def _cleaned(self, unspaced: str | None = None) -> list[MustUse]:
+    def _clean_must_use(self, unspaced: str | None = None) -> tuple[str, ...]:
         """Return the required words, normalized as a list's entries are; ``unspaced`` as in ``clean_words``."""
         asked = self.must_use or []
         if sum(one.count or 1 for one in asked) > MAX_USES:
             raise BadRequestError(
                 f"'vocab.must_use' must be at most {MAX_USES} uses of words together.", "vocab.must_use"
             )
-        cleaned = dict[str, MustUse]()
+        words = []
         for index, one in enumerate(asked):
             try:
                 [word] = clean_words([one.word], "vocab.must_use", unspaced)
@@ -113,16 +110,13 @@ class AuthorControls(Body):
                 raise BadRequestError(
                     str(error).replace("[0]", f"[{index}].word", 1), f"vocab.must_use[{index}].word"
                 ) from None
-            if word in cleaned:
+            if word in words:
                 raise BadRequestError(
                     f"'vocab.must_use[{index}].word' was named before: name a word once, with a 'count'.",
                     f"vocab.must_use[{index}].word",
                 )
-            cleaned[word] = one.model_copy(update={"word": word})
-        return list(cleaned.values())
-
-
-AUTHOR_FIELDS: Final = tuple(f"vocab.{name}" for name in AuthorControls.model_fields)
+            words.append(word)
+        return tuple(words)
 
 
 def _check_order(min_sentences: int, max_sentences: int) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from deployments.contract import ChatBody, Decoding, VocabularySpec, num_prompts
+from deployments.contract import AuthorControls, ChatBody, Decoding, VocabularySpec, num_prompts
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.authoring import AUTHOR_FIELDS
 from deployments.protocol.generation.listed_json import json_field
 
 VOCABULARY: Final = "a vocabulary"
@@ -18,6 +17,8 @@ LISTED_JSON: Final = "JSON in a word list"
 SEARCH: Final = "a search, 'vocab.rescue' or 'vocab.score'"
 SEVERAL_PROMPTS: Final = "several prompts"
 DETAILS: Final = "stream_options.token_details"
+
+AUTHOR_FIELDS: Final = tuple(f"vocab.{name}" for name in AuthorControls._fields)
 
 HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
     **dict.fromkeys(("bad_words", "logprob_token_ids", "stop", "stop_token_ids", "tools"), ([],)),

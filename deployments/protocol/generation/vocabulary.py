@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from deployments.contract import AUTO_ADAPTER, VocabularySpec
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.authoring import AuthorControls
+from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.validation import INT64_MAX, AtMost, Body, ModelName, at_most, expected_error
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES, MAX_WORD_CHARS
@@ -90,7 +90,7 @@ class ListMembers(Body):
     dictionary (the default), or there is ``any`` way to cut the text into listed words."""
 
 
-class Vocabulary(DecodingMembers, AuthorControls, ListMembers):
+class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
     """The words that the answer may consist of, and how such a text is chosen. ``lang`` or ``words`` must be there."""
 
     adapter: ModelName | None = None

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Self
 
+from deployments.contract import AskedWord, AuthorControls
 from deployments.errors import EngineError
-from deployments.protocol.generation.authoring import AUTHOR_FIELDS, NEW_WORDS_PER_100, AuthorControls, MustUse
+from deployments.protocol.generation.rules import AUTHOR_FIELDS
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
 from vocab.lists.wordlists import WordList, language_of, unspaced_language
@@ -39,7 +40,7 @@ class AuthoredText:
     reader: TextReader
     n_words: int
     lang: str | None
-    must_use: Sequence[MustUse]
+    must_use: tuple[AskedWord, ...]
     added: frozenset[int]
 
     @classmethod
@@ -60,12 +61,10 @@ class AuthoredText:
         new_words = None
         if new is not None:
             reader = listed.reader_with_new_words(new.n_words)
-            new_words = NewWords(
-                new.n_words, NewWords.spacing_of(new.per_100 or NEW_WORDS_PER_100), new.max or UNLIMITED
-            )
+            new_words = NewWords(new.n_words, NewWords.spacing_of(new.per_100), new.max_words or UNLIMITED)
         controls = Controls(
             new_words,
-            tuple(_required_word(one, index, listed) for index, one in enumerate(author.must_use or ())),
+            tuple(_required_word(one, index, listed) for index, one in enumerate(author.must_use)),
             author.max_sentence_words or UNLIMITED,
             author.min_sentences or 0,
             author.max_sentences or UNLIMITED,
@@ -73,7 +72,7 @@ class AuthoredText:
         )
         added = frozenset(number for word in listed.changes.extra_words for number in reader.numbers(word))
         word_list = listed.listed.word_list.up_to(listed.n_words if new is None else new.n_words)
-        return cls(controls, word_list, reader, listed.n_words, listed.lang, author.must_use or (), added)
+        return cls(controls, word_list, reader, listed.n_words, listed.lang, author.must_use, added)
 
     def logit_bias(self, tokenizer: Any) -> dict[str, float]:
         """Return the bias of required words' first tokens, by token id; half where a word has more tokens."""
@@ -121,7 +120,7 @@ class AuthoredText:
             ]
             used = [[sum(word.number in of_word for word in words) for words in read] for of_word in numbers]
             block["must_use"] = [
-                {"word": one.word, "count": one.count or 1, "used": min(counts, default=0)}
+                {"word": one.word, "count": one.times, "used": min(counts, default=0)}
                 for one, counts in zip(self.must_use, used, strict=True)
             ]
         if asked.max_sentence_words != UNLIMITED or asked.min_sentences or asked.max_sentences != UNLIMITED:
@@ -157,7 +156,7 @@ class AuthoredText:
         return word.number > self.n_words and word.number not in self.added
 
 
-def _required_word(asked: MustUse, index: int, listed: NodeList) -> RequiredWord:
+def _required_word(asked: AskedWord, index: int, listed: NodeList) -> RequiredWord:
     """Look up the ranks that count as a required word; 400 where no token spells it."""
     numbers = set(listed.reader.numbers(asked.word))
     if asked.any_form and listed.lang is not None:
@@ -172,7 +171,7 @@ def _required_word(asked: MustUse, index: int, listed: NodeList) -> RequiredWord
             f"'vocab.must_use[{index}].word' cannot be written with this model's tokenizer: leave it out.",
             param=f"vocab.must_use[{index}].word",
         )
-    return RequiredWord(tuple(sorted(numbers)), asked.count or 1)
+    return RequiredWord(tuple(sorted(numbers)), asked.times)
 
 
 def _sentence_lengths(words: Sequence[ReadWord]) -> list[int]:

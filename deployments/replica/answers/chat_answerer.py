@@ -175,7 +175,7 @@ class ChatAnswerer:
         vocabulary, decoding = request.vocabulary, request.decoding
         if vocabulary is None or not decoding.hint:
             return request
-        words = (decoding.author and decoding.author.must_use) or ()
+        words = () if decoding.author is None else decoding.author.must_use
         n_words = vocabulary.n_words if self._adapters.is_trained_for(decoding.adapter, vocabulary) else None
         line = hint_line(vocabulary.lang, [one.word for one in words], n_words=n_words)
         return request.with_body(messages=self._prompts.with_hint(request.body["messages"], line))

@@ -30,9 +30,12 @@ from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 from vllm.v1.engine.input_processor import InputProcessor
 
 from deployments.contract import (
+    AskedWord,
+    AuthorControls,
     Caller,
     ChatBody,
     Decoding,
+    NewWordsAsked,
     ResolvedVocabulary,
     TextRequest,
     Tool,
@@ -41,7 +44,6 @@ from deployments.contract import (
 )
 from deployments.errors import ApiError
 from deployments.fair_semaphore import FairSemaphore
-from deployments.protocol.generation.authoring import AuthorControls, MustUse, NewWordsAsked
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
 from deployments.replica.answers.chat_answerer import ChatAnswerer
@@ -109,17 +111,12 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Fields of the body, and of the decoding."""
 
 AUTHOR = AuthorControls(
-    must_use=[MustUse(word="house"), MustUse(word="in front of")],
-    max_sentence_words=4,
-    min_sentences=2,
-    max_sentences=3,
+    must_use=(AskedWord("house"), AskedWord("in front of")), max_sentence_words=4, min_sentences=2, max_sentences=3
 )
 NUM_LISTED = 14
 """Of the words, where the others may come in as new ones."""
 
-NEW = AUTHOR.model_copy(
-    update={"new_words": NewWordsAsked(n_words=len(WORDS), per_100=20), "must_use": [MustUse(word="dog")]}
-)
+NEW = AUTHOR._replace(new_words=NewWordsAsked(len(WORDS), 20), must_use=(AskedWord("dog"),))
 AUTHOR_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "author": (ALTERNATIVES, {"author": AUTHOR}),
     "author with a stop string": ({"stop": ["at"], **ALTERNATIVES}, {"author": AUTHOR, "score": True}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deployments.protocol.generation.authoring import AuthorControls, MustUse, NewWordsAsked
+from deployments.contract import AskedWord, AuthorControls, NewWordsAsked
 from tests.wordbound.cli.conftest import PIECES, Run, StandInService, assert_refused
 from wordbound.cli.asking import WordListOptions, must_use_of, new_words_of, split_names
 from wordbound.cli.commands import DONE, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT, InputError
@@ -49,8 +49,8 @@ def test_what_an_author_asks_beyond_the_list_reaches_the_engine(stand_in: StandI
     )
     assert done.exit_code == DONE, done.stderr
     assert stand_in.backend.calls[-1].decoding.author == AuthorControls(
-        new_words=NewWordsAsked(n_words=3000, per_100=2.5, max=8),
-        must_use=[MustUse(word="sea", count=3, any_form=True), MustUse(word="storm", count=1, any_form=True)],
+        new_words=NewWordsAsked(3000, 2.5, 8),
+        must_use=(AskedWord("sea", 3, any_form=True), AskedWord("storm", 1, any_form=True)),
         max_sentence_words=15,
         min_sentences=2,
         max_sentences=9,

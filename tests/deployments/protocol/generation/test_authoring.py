@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from deployments.contract import AskedWord, AuthorControls, NewWordsAsked
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.authoring import AuthorControls, MustUse, NewWordsAsked
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
 from deployments.settings.limits import Limits
 
@@ -32,11 +32,7 @@ def test_every_wish_reaches_the_replica() -> None:
         max_sentences=5,
     )
     assert asked.decoding.author == AuthorControls(
-        new_words=NewWordsAsked(n_words=3000, per_100=1.5, max=10),
-        must_use=[MustUse(word="dog"), MustUse(word="go", count=2, any_form=True)],
-        max_sentence_words=8,
-        min_sentences=2,
-        max_sentences=5,
+        NewWordsAsked(3000, 1.5, 10), (AskedWord("dog"), AskedWord("go", 2, True)), 8, 2, 5
     )
     assert asked.decoding.is_plain
 
@@ -49,7 +45,7 @@ def test_without_wishes_there_are_no_controls() -> None:
 def test_new_words_are_two_in_a_hundred_by_default() -> None:
     author = read(new_words={"n_words": 2000}).decoding.author
     assert author is not None
-    assert author.new_words == NewWordsAsked(n_words=2000)
+    assert author.new_words == NewWordsAsked(2000, 2, None)
 
 
 def test_a_list_is_compiled_as_far_as_its_new_words_reach() -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from deployments.contract import ResolvedVocabulary
+from deployments.contract import AskedWord, AuthorControls, NewWordsAsked, ResolvedVocabulary
 from deployments.errors import EngineError
-from deployments.protocol.generation.authoring import AuthorControls, MustUse, NewWordsAsked
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.replica.answers.constrained_answer import AnswerRules, UnlistedTextError, finish_answer
 from deployments.replica.engine.node_lists import NodeList, NodeLists
@@ -54,23 +53,23 @@ def authored(listed: NodeList, **asked: object) -> AuthoredText:
 
 
 def test_required_words_are_known_by_their_ranks_and_as_added(listed: NodeList) -> None:
-    found = authored(listed, must_use=[MustUse(word="dog"), MustUse(word="Ana", count=2), MustUse(word="river")])
+    found = authored(listed, must_use=(AskedWord("dog"), AskedWord("Ana", 2), AskedWord("river")))
     assert [(one.ranks, one.count) for one in found.controls.must_use] == [((3,), 1), ((-1,), 2), ((-2,), 1)]
     assert found.controls.num_tokens == 99
 
 
 def test_a_required_word_may_come_in_any_listed_form_of_its_lemma(listed: NodeList) -> None:
-    assert authored(listed, must_use=[MustUse(word="goes", any_form=True)]).controls.must_use[0].ranks == (4, 5)
-    assert authored(listed, must_use=[MustUse(word="goes")]).controls.must_use[0].ranks == (4,)
+    assert authored(listed, must_use=(AskedWord("goes", any_form=True),)).controls.must_use[0].ranks == (4, 5)
+    assert authored(listed, must_use=(AskedWord("goes"),)).controls.must_use[0].ranks == (4,)
 
 
 def test_a_required_word_that_cannot_be_spelled_is_an_error(listed: NodeList) -> None:
     with pytest.raises(EngineError, match=r"must_use\[1\].*tokenizer"):
-        authored(listed, must_use=[MustUse(word="dog"), MustUse(word="zzz")])
+        authored(listed, must_use=(AskedWord("dog"), AskedWord("zzz")))
 
 
 def test_the_answer_lists_its_new_words(listed: NodeList) -> None:
-    found = authored(listed, new_words=NewWordsAsked(n_words=9, per_100=50))
+    found = authored(listed, new_words=NewWordsAsked(9, 50))
     assert found.controls.new_words == NewWords(9, 2)
     text = "Elephant went. The elephant, the zebra."
     assert not found.has_too_many_new_words(text)
@@ -81,17 +80,17 @@ def test_the_answer_lists_its_new_words(listed: NodeList) -> None:
 
 
 def test_an_added_word_is_never_new(listed: NodeList) -> None:
-    found = authored(listed, new_words=NewWordsAsked(n_words=9))
+    found = authored(listed, new_words=NewWordsAsked(9))
     assert found.block(["The river goes."])["new_words"] == []
 
 
 @pytest.mark.parametrize(
     ("asked", "text", "is_too_many"),
     [
-        (NewWordsAsked(n_words=9, per_100=50), "The elephant zebra.", True),
-        (NewWordsAsked(n_words=9, per_100=50), "The elephant a zebra.", False),
-        (NewWordsAsked(n_words=9, per_100=100, max=1), "The elephant, the zebra.", True),
-        (NewWordsAsked(n_words=9, per_100=100, max=1), "The elephant, the elephant.", False),
+        (NewWordsAsked(9, 50), "The elephant zebra.", True),
+        (NewWordsAsked(9, 50), "The elephant a zebra.", False),
+        (NewWordsAsked(9, 100, 1), "The elephant, the zebra.", True),
+        (NewWordsAsked(9, 100, 1), "The elephant, the elephant.", False),
         (None, "The dog.", False),
     ],
 )
@@ -109,7 +108,7 @@ def test_new_words_beyond_what_was_asked_are_our_fault(
 
 
 def test_the_answer_says_which_required_words_came(listed: NodeList) -> None:
-    found = authored(listed, must_use=[MustUse(word="dog", count=2), MustUse(word="Ana")])
+    found = authored(listed, must_use=(AskedWord("dog", 2), AskedWord("Ana")))
     block = found.block(["The dog's house. Ana. A dog."])
     assert block["must_use"] == [
         {"word": "dog", "count": 2, "used": 2},
@@ -119,7 +118,7 @@ def test_the_answer_says_which_required_words_came(listed: NodeList) -> None:
 
 
 def test_a_required_word_from_beyond_the_list_is_counted_beside_new_words(listed: NodeList) -> None:
-    found = authored(listed, new_words=NewWordsAsked(n_words=9, per_100=50), must_use=[MustUse(word="river")])
+    found = authored(listed, new_words=NewWordsAsked(9, 50), must_use=(AskedWord("river"),))
     assert found.block(["The river goes."]) == {
         "new_words": [],
         "must_use": [{"word": "river", "count": 1, "used": 1}],
@@ -155,9 +154,9 @@ def test_required_words_are_likelier_as_they_are_written_in_the_language(
     listed: NodeList, lang: str, biased: dict[str, float]
 ) -> None:
     found = replace(
-        authored(listed, must_use=[MustUse(word="dog")]),
+        authored(listed, must_use=(AskedWord("dog"),)),
         lang=lang,
-        must_use=[MustUse(word="dog"), MustUse(word="大学"), MustUse(word="龘")],
+        must_use=(AskedWord("dog"), AskedWord("大学"), AskedWord("龘")),
     )
     bias = found.logit_bias(Tokenizer())
     assert {token: value for token, value in bias.items() if token in biased} == biased
