@@ -5,10 +5,6 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
-from vocab.documents.docx import text_of_docx
-from vocab.documents.epub import text_of_epub
-from vocab.documents.pdf import text_of_pdf
-from vocab.documents.zipped import DAMAGED, Zipped
 from vocab.errors import DocumentError
 
 _FENCE: Final = re.compile(r"[ \t>]*(?:[-*+][ \t]+)?(`{3,}|~{3,})")
@@ -97,6 +93,8 @@ def text_of(data: bytes, name: str) -> str:
         raise DocumentError(TOO_LARGE) from None
     except Exception:
         # Whatever a damaged file makes of the readers: they raise errors of some dozen kinds.
+        from vocab.documents.zipped import DAMAGED
+
         raise DocumentError(DAMAGED) from None
     if not text.strip():
         raise DocumentError("there is no text in it" if data else "the file is empty")
@@ -109,6 +107,8 @@ def _text_of(data: bytes, suffix: str) -> str:
         return _text_of_zip(data)
     # Readers accept a PDF that begins somewhere in the first kilobyte.
     if _PDF in data[:1024]:
+        from vocab.documents.pdf import text_of_pdf
+
         return text_of_pdf(data)
     if data.startswith(_OLD_OFFICE):
         raise DocumentError("a file of an old Word, or one with a password; save it as .docx without a password")
@@ -123,6 +123,10 @@ def _text_of(data: bytes, suffix: str) -> str:
 
 def _text_of_zip(data: bytes) -> str:
     """Read the text of a zip file, which must be an EPUB or a DOCX."""
+    from vocab.documents.docx import text_of_docx
+    from vocab.documents.epub import text_of_epub
+    from vocab.documents.zipped import Zipped
+
     zipped = Zipped(data)
     if "META-INF/container.xml" in zipped:
         return text_of_epub(zipped)

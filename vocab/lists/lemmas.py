@@ -14,7 +14,6 @@ from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGU
 
 from vocab.errors import NoLemmasError
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES
-from vocab.lists.japanese import lemmas_of_forms
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, BLANK
 
@@ -42,6 +41,8 @@ def group_by_lemma(word_list: WordList) -> WordList:
     lemmas_of: Callable[[str], tuple[str, ...]]
     code = DICTIONARY_OF.get(word_list.language, word_list.language)
     if code == "ja":
+        from vocab.lists.japanese import lemmas_of_forms
+
         known = lemmas_of_forms(word_list.words)
         lemmas_of = lambda word: known.get(word, (word,))  # noqa: E731
     elif code in SUPPORTED_LANGUAGES:

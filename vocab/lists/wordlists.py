@@ -17,8 +17,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
-import wordfreq
-
 from vocab.errors import (
     EmptyWordListError,
     InvalidWordListError,
@@ -27,7 +25,6 @@ from vocab.errors import (
     WordListFolderError,
 )
 from vocab.lists.cleaned import cleaned_languages, differences_of
-from vocab.lists.entries import clean_entry, clean_words
 from vocab.marks import APOSTROPHES
 
 LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -127,6 +124,8 @@ class WordList:
 
 def known_languages(wordlist_dir: Path | None) -> list[str]:
     """Return the names that ``load_word_list`` accepts, sorted."""
+    import wordfreq
+
     names = {*list_files(wordlist_dir), *wordfreq.available_languages("best"), *cleaned_languages()}
     return sorted(name for name in names if not _UNSUPPORTED_LANGUAGE.fullmatch(name))
 
@@ -155,6 +154,8 @@ def load_word_list(
         lang = _built_in_name(lang)
     if lang in files:
         return WordList(lang, words_of_file(files[lang], unspaced_language(lang)), "file")
+    import wordfreq
+
     packs = wordfreq.available_languages("best")
     differences = differences_of(lang) if source == "auto" else None
     if lang not in packs and differences is None:
@@ -201,6 +202,8 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
     """
     if lang is not None:
         check_language(lang)
+    from vocab.lists.entries import clean_words
+
     cleaned = clean_words(words, "words", unspaced_language(lang))
     if not cleaned:
         raise EmptyWordListError("The list has no words: name at least one, the most frequent first.")
@@ -238,7 +241,6 @@ def check_known(lang: str, wordlist_dir: Path | None) -> None:
 
 
 def _unknown_language(lang: str, wordlist_dir: Path | None) -> UnknownLanguageError:
-    """Make the error of an unknown list name, with the names that are known."""
     shown = lang if len(lang) <= 40 else lang[:40] + "…"
     return UnknownLanguageError(
         f"There is no word list {shown!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
@@ -271,7 +273,6 @@ def unspaced_language(name: str | None) -> str | None:
 
 
 def _built_in_name(lang: str) -> str:
-    """Return the name of the built-in list that a tag means."""
     return unspaced_language(lang) or lang if _UNSPACED_TAG.fullmatch(lang) else lang
 
 
@@ -328,7 +329,8 @@ def words_of_file(path: Path, unspaced: str | None = None) -> tuple[str, ...]:
 
 
 def _words_of_lines(lines: Iterable[bytes], file_name: str, unspaced: str | None) -> Iterator[str]:
-    """Yield the words of a list file's lines, normalized, without empty lines and comments."""
+    from vocab.lists.entries import clean_entry
+
     for number, raw in enumerate(lines, start=1):
         try:
             line = raw.decode().strip()
@@ -342,6 +344,8 @@ def _words_of_lines(lines: Iterable[bytes], file_name: str, unspaced: str | None
 
 def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
     """Yield wordfreq's entries that are words, with the apostrophes and final sigmas that it removed."""
+    import wordfreq
+
     # wordfreq.iter_wordlist() gives the same entries, but keeps every list it has read for good.
     entries = chain.from_iterable(wordfreq.read_cBpack(pack))
     # One in a hundred entries is not all letters; those are looked at character by character.
@@ -357,7 +361,6 @@ def _with_final_sigma(word: str) -> str:
 
 
 def _is_word(entry: str) -> bool:
-    """Return whether an entry of wordfreq is a word: letters, joined by apostrophes and hyphens."""
     joints = APOSTROPHES + "-"
     is_framed = entry[0] in joints or entry[-1] == "-"
     return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)

@@ -9,21 +9,24 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from vocab import marks
-from vocab.answers import Reason
 from vocab.errors import ListTooLargeError
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
 from vocab.text.forms import ELISION_LANGUAGES, FormRanks, follows_elision, is_elision
-from vocab.text.nearest import NearestWords, Note
-from vocab.text.report import ALLOWED, NUMBER, CheckedWord, TextReport, new_key
-from vocab.text.segmented.segmenter import Dictionary, Segment, Segmenter, dictionary_of
+from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Note, TextReport, new_key
 from vocab.text.units import HIDDEN_CHARACTER, SYMBOL, runs_of, unit_pattern, word_pattern
+
+if TYPE_CHECKING:
+    from vocab.answers import Reason
+    from vocab.text.nearest import NearestWords
+    from vocab.text.segmented.segmenter import Dictionary, Segment
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -53,7 +56,7 @@ MAX_ELISION: Final = 16
 
 class _Found(NamedTuple):
     rank: int | None
-    reason: Reason
+    reason: "Reason"
     key: str
 
     @property
@@ -81,7 +84,7 @@ class TextChecker:
         new_words: Sequence[str] = (),
         *,
         forms: "ListForms | None" = None,
-        reference: Dictionary | None = None,
+        reference: "Dictionary | None" = None,
     ) -> None:
         forms = forms or ListForms(word_list, options)
         added = WordList(word_list.lang, changes.extra_words, "inline")
@@ -97,14 +100,23 @@ class TextChecker:
         self._phrases = _merge(forms.phrases, _phrases((*added.words, *new.words)))
         num_compared = max(min(n_words, len(word_list.words)), 1)
         self._max_noted = min(MAX_NOTED, MAX_COMPARED // num_compared)
-        self._nearest = NearestWords(word_list, n_words, self._left_out, changes.extra_words)
+        self._list, self._extra_words = word_list, changes.extra_words
         self._known: dict[tuple[str, bool], _Found] = {}
         self._starts: dict[str, bool] = {}
         self._cut: Callable[[str], list[Segment]] | None = None
         if word_list.is_unspaced:
+            from vocab.text.segmented.segmenter import Segmenter, dictionary_of
+
             dictionary = dictionary_of(word_list, changes, reference).with_words(new.words)
             segmenter = Segmenter(dictionary, self._rank_of_allowed, has_numbers=options.numbers)
             self._cut = segmenter.longest if options.segmentation == "longest" else segmenter.any
+
+    @cached_property
+    def _nearest(self) -> "NearestWords":
+        """Search for words near to others; imported where a text has any, with lemmas and numpy."""
+        from vocab.text.nearest import NearestWords
+
+        return NearestWords(self._list, self._n_words, self._left_out, self._extra_words)
 
     def check(self, text: str, *, with_lemmas: bool = False) -> TextReport:
         """Check a text: report its words, whether each is allowed, and what is known of the others.
@@ -167,7 +179,7 @@ class TextChecker:
                 yield CheckedWord(start, start + length, *part)
                 start += length
 
-    def _segments(self, text: str, cut: Callable[[str], list[Segment]]) -> Iterator[CheckedWord]:
+    def _segments(self, text: str, cut: Callable[[str], list["Segment"]]) -> Iterator[CheckedWord]:
         """Yield the words, numbers and symbols of a text without spaces, each checked against the list.
 
         What begins no word of the dictionary is one unknown word, as far as it goes.

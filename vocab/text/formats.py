@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from vocab.csv_cells import write_csv
 from vocab.text.report import ALLOWED, CheckedWord, TextReport, band_of
 
 Format: TypeAlias = Literal["json", "csv", "html"]
@@ -149,6 +148,8 @@ def _csv(checked: Sequence[NamedReport]) -> str:
             nearest = "; ".join(listed["word"] for listed in record.pop("nearest"))
             record.pop("pointer", None)
             table.append((named.name, *record.values(), nearest))
+    from vocab.csv_cells import write_csv
+
     return write_csv(table)
 
 

@@ -6,9 +6,8 @@ Levenshtein and Damerau Edit Distances", 2003), a column of all words at a time.
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from vocab.lists.lemmas import KnownLemmas
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.text.forms import POSSESSIVE_LANGUAGES
+from vocab.text.report import ListedWord, Note
 
 MAX_NEAREST: Final = 3
 
@@ -26,29 +26,6 @@ MAX_CHARS: Final = 32
 _SHORT_CHARS: Final = 4
 """Up to here one letter may be wrong, beyond it two: with two, every short word is like dozens of others. A single
 letter is like itself only, in other capitals."""
-
-
-class ListedWord(NamedTuple):
-    """A word that is allowed, as the list has it; without a rank where it was added."""
-
-    word: str
-    rank: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What is known of a word that is not allowed.
-
-    Attributes:
-        lemma: As simplemma's dictionary has it; None where the word or the language is not known.
-        nearest: Words that could stand for it, or were meant; the best first.
-    """
-
-    lemma: str | None = None
-    nearest: tuple[ListedWord, ...] = ()
-
-
-NO_NOTE: Final = Note()
 
 
 class NearestWords:

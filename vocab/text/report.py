@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vocab import marks
-from vocab.answers import Reason
-from vocab.text.nearest import NO_NOTE, Note
 
-ALLOWED: Final[frozenset[Reason]] = frozenset(("listed", "capitals", "added", "number"))
+if TYPE_CHECKING:
+    from vocab.answers import Reason
+
+ALLOWED: Final[frozenset["Reason"]] = frozenset(("listed", "capitals", "added", "number"))
 
 _NOT_MISSING: Final = ALLOWED | {"new"}
 
@@ -23,6 +24,29 @@ BANDS: Final = (500, 1_000, 2_000, 3_000, 5_000, 10_000)
 NUMBER: Final = re.compile(
     rf"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+){{0,{marks.MAX_NUMBER_CHARS}}}"
 )
+
+
+class ListedWord(NamedTuple):
+    """A word that is allowed, as the list has it; without a rank where it was added."""
+
+    word: str
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is known of a word that is not allowed.
+
+    Attributes:
+        lemma: As simplemma's dictionary has it; None where the word or the language is not known.
+        nearest: Words that could stand for it, or were meant; the best first.
+    """
+
+    lemma: str | None = None
+    nearest: tuple[ListedWord, ...] = ()
+
+
+NO_NOTE: Final = Note()
 
 
 class CheckedWord(NamedTuple):
@@ -39,7 +63,7 @@ class CheckedWord(NamedTuple):
     start: int
     end: int
     rank: int | None
-    reason: Reason
+    reason: "Reason"
     key: str
 
     @property
@@ -169,7 +193,7 @@ class TextReport:
         return [word for word in self.words if not word.is_number and not word.is_symbol]
 
     @cached_property
-    def _num_by_reason(self) -> Counter[Reason]:
+    def _num_by_reason(self) -> Counter["Reason"]:
         return Counter(word.reason for word in self._running)
 
     @cached_property

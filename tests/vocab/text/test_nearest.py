@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocab.lists.wordlists import WordList
-from vocab.text.nearest import MAX_CHARS, ListedWord, NearestWords, Note, Spellings
+from vocab.text.nearest import MAX_CHARS, NearestWords, Spellings
+from vocab.text.report import ListedWord, Note
 
 ENGLISH = ("the", "go", "I", "cat", "went", "house", "Anna", "children", "elephant")
 
