@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from wordbound.cli.doctor import MISMATCHED
+from wordbound.cli.service import MISMATCHED
 
 ROOT: Final = Path(__file__).parents[1]
 CONSTRAINTS: Final = ROOT / "constraints-cpu.txt"

@@ -1,18 +1,15 @@
-"""The options of commands that ask a service for a text: the list, what the text is to have, and how it is chosen."""
+"""What commands ask a service with: its client, the options of a text beside its list, and a text that is read."""
 
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from time import sleep
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
-from wordbound.cli.commands import InputError
-from wordbound.cli.options import BaseListOptions
+from wordbound.cli import InputError
 from wordbound.client import URL_VARIABLE, Client
-from wordbound.routes import Vocab, drop_none
 
 STANDARD_INPUT: Final = "-"
 
@@ -29,9 +26,6 @@ UrlOption: TypeAlias = Annotated[
     str,
     typer.Option("--url", envvar=URL_VARIABLE, metavar="URL", help="Where the service is."),
 ]
-NamesOption: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--names", metavar="NAME,…", help="Names and terms allowed besides.")
-]
 MaxTokensOption: TypeAlias = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="The longest answer; a word takes about 1.3 in English.")
 ]
@@ -39,35 +33,6 @@ QualityOption: TypeAlias = Annotated[
     Quality, typer.Option(help="better: choose among four at each sentence, for four times the time.")
 ]
 SeedOption: TypeAlias = Annotated[int | None, typer.Option(metavar="N", help="The same number gives the same text.")]
-
-
-@dataclass(frozen=True)
-class WordListOptions(BaseListOptions):
-    """The word-list options of a command that asks a service."""
-
-    names: NamesOption = None
-
-    def members(self) -> Vocab:
-        """Build a request's ``vocab`` from the options, reading their word files.
-
-        Raises:
-            InputError: They name no list, or a file cannot be read.
-        """
-        if self.lang is None and self.list_file is None and self.level is None:
-            raise InputError("name a list: --lang TAG or --list FILE")
-        if self.level is not None and (self.words is not None or self.list_file is not None):
-            raise InputError("--level says which words count: leave --words and --list out")
-        added = [*split_names(self.names), *(words_in(self.extra_words) if self.extra_words else ())]
-        members = {
-            "lang": self.lang,
-            "n_words": self.words,
-            "level": self.level,
-            "words": words_in(self.list_file) if self.list_file else None,
-            "extra_words": added or None,
-            "exclude_words": words_in(self.exclude_words) if self.exclude_words else None,
-            "segmentation": self.segmentation,
-        }
-        return cast("Vocab", drop_none(members))
 
 
 def connect(url: str) -> Client:
@@ -85,30 +50,7 @@ def connect(url: str) -> Client:
 def _wait(wait_s: float) -> None:
     if sys.stderr.isatty():
         print(f"the service is busy; asking again in {wait_s:.0f} s", file=sys.stderr)
-    time.sleep(wait_s)
-
-
-def split_names(names: Sequence[str] | None) -> list[str]:
-    """Split the values of a repeated option such as ``--names`` at their commas."""
-    return [word.strip() for name in names or () for word in name.split(",") if word.strip()]
-
-
-def words_in(path: Path) -> list[str]:
-    """Read the words of a list file, in its order.
-
-    Raises:
-        InputError: It cannot be read, or has none.
-    """
-    # Imports wordfreq, for which a command without a file has no use.
-    from vocab.errors import VocabularyError
-    from vocab.lists.wordlists import words_of_file
-
-    try:
-        return list(words_of_file(path))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except VocabularyError as error:
-        raise InputError(str(error)) from None
+    sleep(wait_s)
 
 
 def must_use_of(options: Sequence[str] | None, *, any_form: bool = False) -> list[dict[str, Any]] | None:
@@ -160,13 +102,12 @@ def read_text(name: str) -> str:
     """Read a text in UTF-8 from a file or, for ``-``, from standard input.
 
     Raises:
-        InputError: It cannot be read, or is no text in UTF-8, or is empty.
+        InputError: It is no text in UTF-8, or is empty.
+        OSError: It cannot be read.
     """
+    data = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
     try:
-        data = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
         text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{name}: not a text in UTF-8; save it as plain text first") from None
     if not text.strip():

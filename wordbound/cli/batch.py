@@ -1,15 +1,15 @@
 """``wordbound batch``: a file of requests through OpenAI's Files and Batches, from file to file."""
 
 import shlex
-import time
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Annotated, Any, Final
 
 import typer
 
+from wordbound.cli import INTERRUPTED, NOT_AS_ASKED, InputError
 from wordbound.cli.asking import UrlOption, connect
-from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, InputError
 from wordbound.cli.terminal import note, open_whole, progress
 from wordbound.client import DEFAULT_URL, Client
 from wordbound.errors import AwayError
@@ -132,18 +132,16 @@ def _wait(service: Client, batch_id: str) -> dict[str, Any]:
                 bar.update(task, description=found["status"], total=counts["total"] or None, completed=done)
                 if found["status"] not in _OPEN:
                     return found
-            _sleep(wait_s)
+            sleep(wait_s)
             wait_s = min(wait_s * 1.5, LAST_LOOK_S)
 
 
 def _why(ended: dict[str, Any]) -> str:
-    """Format the first error of a batch as ``: message``; empty without one."""
     messages = [error.get("message") for error in (ended.get("errors") or {}).get("data", ())]
     return f": {messages[0]}" if messages and messages[0] else ""
 
 
 def _download(service: Client, file_id: str, path: Path) -> None:
-    """Download a file of the service to ``path``, whole or not at all; InputError where it cannot be written."""
     call = Call("GET", f"/v1/files/{file_id}/content", lambda _: None, {})
     with service.stream(call) as answer, open_whole(path, is_binary=True) as file:
         for piece in answer.iter_bytes():
@@ -164,6 +162,3 @@ class _ReportingFile:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
-
-
-_sleep = time.sleep

@@ -4,27 +4,20 @@ How frequent each word of an answer is shows by a colour, and by a mark after it
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from wordbound.cli.asking import (
-    MaxTokensOption,
-    QualityOption,
-    UrlOption,
-    WordListOptions,
-    connect,
-    search_for_quality,
-)
-from wordbound.cli.commands import InputError
+from wordbound.cli import InputError, explain
+from wordbound.cli.asking import MaxTokensOption, QualityOption, UrlOption, connect, search_for_quality
+from wordbound.cli.options import ServiceListOptions
 from wordbound.cli.terminal import Waiting, note
 from wordbound.cli.write import StreamedAnswer, summary_of
 from wordbound.client import DEFAULT_URL, Client
-from wordbound.errors import ServiceError
 from wordbound.routes import drop_none
 
 if TYPE_CHECKING:
@@ -37,7 +30,7 @@ PROMPT: Final = "> "
 
 
 def chat(
-    named: WordListOptions,
+    named: ServiceListOptions,
     max_tokens: MaxTokensOption = None,
     quality: QualityOption = "fast",
     plain: Annotated[
@@ -65,10 +58,11 @@ def chat(
             try:
                 if talk.handle_line(line.strip()):
                     return
-            except (InputError, ServiceError) as error:
-                if not is_terminal:
+            except Exception as error:
+                explained = explain(error)
+                if not is_terminal or explained is None:
                     raise
-                note(str(error))
+                note(explained[0])
 
 
 @dataclass
@@ -79,7 +73,7 @@ class Talk:
     """
 
     service: Client
-    named: WordListOptions
+    named: ServiceListOptions
     body: Mapping[str, Any]
     search: Mapping[str, int] | None = None
     shows_ranks: bool = False
@@ -88,6 +82,8 @@ class Talk:
 
     def __post_init__(self) -> None:
         self._set_word_options(self.named)
+        if self.painter is not None:
+            note(f"ranks: {', '.join(legend())}")
 
     def handle_line(self, line: str) -> bool:
         """Send a line to the service and show its answer, or run a /command; return whether it was /quit.
@@ -112,9 +108,8 @@ class Talk:
             raise InputError(f"there is no {command}; {HELP}")
         return command == "/quit"
 
-    def _set_word_options(self, named: WordListOptions) -> None:
-        """Set the word-list options of the next requests; reload the ranks where they are shown."""
-        self._vocab: dict[str, Any] = {**named.members(), **drop_none({"search": self.search})}
+    def _set_word_options(self, named: ServiceListOptions) -> None:
+        self._vocab = drop_none({**named.to_vocab(), "search": self.search})
         self.named = named
         if self.shows_ranks:
             self._load_ranks()
@@ -123,14 +118,10 @@ class Talk:
         """Load the list that colours answers by rank; show no ranks where this machine lacks it."""
         from vocab.errors import VocabularyError
 
-        added = self._vocab.get("extra_words", [])
         try:
-            is_first = self.painter is None
-            self.painter = RankPainter.of(self.named.lang, self.named.list_file, self.named.words, added)
-            if is_first:
-                note(f"ranks: {', '.join(legend())}")
+            self.painter = RankPainter(_checker(self.named, self._vocab.get("extra_words", ())))
         except VocabularyError:
-            self.shows_ranks = False
+            self.painter, self.shows_ranks = None, False
             name = self.named.lang or self.named.level
             note(f"no ranks are shown, for this machine has no list {name!r}, only the service")
 
@@ -138,17 +129,18 @@ class Talk:
         """Show the service's streamed answer to a message, and add both to the conversation."""
         messages = [*self.said, {"role": "user", "content": line}]
         answer = StreamedAnswer()
-        show = _Output(self.painter if self.shows_ranks else None)
+        show, end = _printer(self.painter)
         try:
             with Waiting("thinking") as waiting:
                 for piece in answer.read(self.service, {**self.body, "messages": messages, "vocab": self._vocab}):
                     waiting.stop()
-                    show.piece(piece)
+                    show(piece)
         except KeyboardInterrupt:
             if not sys.stdin.isatty():
                 raise
         finally:
-            show.end()
+            end()
+            print(flush=True)
         # An answer that was stopped is a part of the talk as far as it came.
         if answer.text:
             self.said = [*messages, {"role": "assistant", "content": answer.text}]
@@ -156,29 +148,14 @@ class Talk:
             note(message)
 
 
-class _Output:
-    """Prints an answer piece by piece, coloured by rank where there is a painter."""
+def _printer(painter: "RankPainter | None") -> tuple[Callable[[str], None], Callable[[], None]]:
+    """Return what prints a piece of an answer, coloured by rank where there is a painter, and what prints its rest."""
+    if painter is None:
+        return partial(print, end="", flush=True), lambda: None
+    from rich.console import Console
 
-    def __init__(self, painter: "RankPainter | None") -> None:
-        self._painter = painter
-        self._console: Any = None
-        if painter is not None:
-            from rich.console import Console
-
-            self._console = Console(highlight=False)
-
-    def piece(self, piece: str) -> None:
-        """Print a piece of the answer; with a painter, up to its last whole word."""
-        if self._painter is None:
-            print(piece, end="", flush=True)
-        else:
-            self._console.print(self._painter.paint(piece), end="", soft_wrap=True)
-
-    def end(self) -> None:
-        """Print what the painter still holds, and end the line."""
-        if self._painter is not None:
-            self._console.print(self._painter.rest(), end="", soft_wrap=True)
-        print(flush=True)
+    show = partial(Console(highlight=False).print, end="", soft_wrap=True)
+    return (lambda piece: show(painter.paint(piece))), (lambda: show(painter.rest()))
 
 
 def _read(is_terminal: bool) -> str | None:
@@ -214,31 +191,28 @@ ADDED: Final = Band(None, "⁺", "underline")
 """Names and words that were added to the list."""
 
 
+def _checker(named: ServiceListOptions, added: Sequence[str]) -> "TextChecker":
+    """Create a checker by the list of this machine; VocabularyError where it has none of that name."""
+    from vocab.lists.wordlists import NO_LANGUAGE, WordList, load_word_list, words_of_file
+    from vocab.options import ListOptions
+    from vocab.text.changes import ListChanges
+    from vocab.text.checker import TextChecker
+
+    lang = named.lang or NO_LANGUAGE
+    if named.list_file is not None:
+        word_list = WordList(lang, words_of_file(named.list_file), "file")
+    else:
+        word_list = load_word_list(lang, None)
+    changes = ListChanges(tuple(added), ())
+    return TextChecker(word_list, ListOptions(numbers=True), named.words or word_list.num_ranks, changes)
+
+
 class RankPainter:
     """Colours and marks the words of a streamed answer by their ranks."""
 
     def __init__(self, checker: "TextChecker") -> None:
         self._checker = checker
         self._held = ""
-
-    @classmethod
-    def of(cls, lang: str | None, list_file: Path | None, words: int | None, added: list[str]) -> Self:
-        """Create a painter from a language's list or a list file on this machine.
-
-        Raises:
-            VocabularyError: This machine has no such list.
-        """
-        from vocab.lists.wordlists import NO_LANGUAGE, WordList, load_word_list, words_of_file
-        from vocab.options import ListOptions
-        from vocab.text.changes import ListChanges
-        from vocab.text.checker import TextChecker
-
-        if list_file is not None:
-            word_list = WordList(lang or NO_LANGUAGE, words_of_file(list_file), "file")
-        else:
-            word_list = load_word_list(lang or NO_LANGUAGE, None)
-        changes = ListChanges(tuple(added), ())
-        return cls(TextChecker(word_list, ListOptions(numbers=True), words or word_list.num_ranks, changes))
 
     def paint(self, piece: str) -> "Text":
         """Add a piece of the answer; return the whole words that can be shown so far, coloured."""
@@ -254,7 +228,6 @@ class RankPainter:
         return self._paint(text)
 
     def _paint(self, text: str) -> "Text":
-        """Colour each word of a text by its rank, and put the mark of its band after it."""
         from rich.text import Text
 
         painted, done = Text(), 0
@@ -278,7 +251,6 @@ def legend() -> Iterator[str]:
 
 
 def _band(rank: int | None, reason: Any) -> Band:
-    """Return the band of a rank; numbers are in the first one, added words in their own."""
     if reason == "added":
         return ADDED
     if reason == "number":

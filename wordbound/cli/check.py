@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,20 +10,14 @@ from typing import Annotated, Final
 import typer
 
 from vocab.documents import MAX_FILE_BYTES, text_of
-from vocab.errors import DocumentError, EmptyWordListError, StructureError, VocabularyError
+from vocab.errors import DocumentError, EmptyWordListError, StructureError
 from vocab.lists.wordlists import words_of_file
-from vocab.matching.structure.answers import listed_strings
-from vocab.matching.structure.schema import PreparedSchema, prepare
 from vocab.options import ListOptions
-from vocab.readings import check_readings, readings_of
 from vocab.text.checker import TextChecker
 from vocab.text.formats import FORMATS, NamedReport, Places, format_counts, percent, render_reports, why
 from vocab.text.report import CheckedWord, TextReport
-from wordbound.cli.lists import LocalListOptions
-
-ALL_LISTED: Final = 0
-NOT_ALL_LISTED: Final = 1
-FAILED: Final = 2
+from wordbound.cli import DONE, NOT_AS_ASKED
+from wordbound.cli.options import LocalListOptions
 
 STANDARD_INPUT: Final = "-"
 
@@ -65,28 +59,24 @@ def check(
         raise typer.BadParameter("--schema goes with --json, or with neither")
     if readings and as_csv:
         raise typer.BadParameter("--readings goes with --json or --html, or with neither")
-    try:
-        word_list = named.load()
-        changes = named.load_changes()
-        changes.check(word_list.language)
-        if readings:
-            check_readings(word_list.language)
-        new = () if new_words is None else _new_words(new_words)
-        options = ListOptions(numbers=numbers, segmentation=named.segmentation_of(word_list))
-        checker = TextChecker(word_list, options, named.num_words(word_list), changes, new)
-        prepared = None if schema is None else _schema(schema)
-        texts = [(name, *_strings(name, _read(name), prepared)) for name in files]
-    except (VocabularyError, OSError) as error:
-        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
-        print(f"wordbound check: {reason}", file=sys.stderr)
-        raise typer.Exit(FAILED) from None
+    word_list = named.load()
+    changes = named.load_changes()
+    changes.check(word_list.language)
+    if readings:
+        from vocab.readings import check_readings, readings_of
+
+        check_readings(word_list.language)
+    new = () if new_words is None else _new_words(new_words)
+    options = ListOptions(numbers=numbers, segmentation=named.segmentation_of(word_list))
+    checker = TextChecker(word_list, options, named.num_words(word_list), changes, new)
+    # All are read before the first is reported.
+    texts = [(name, _read(name)) for name in files]
     checked = []
-    for name, text, pointers in texts:
+    for name, text, pointers in list(_strings_of(texts, schema)) if schema else [(*text, ()) for text in texts]:
         report = checker.check(text, with_lemmas=readings)
         if readings:
-            report = replace(
-                report, readings=readings_of(text, [word[:2] for word in report.words], word_list.language)
-            )
+            spans = [word[:2] for word in report.words]
+            report = replace(report, readings=readings_of(text, spans, word_list.language))
         checked.append(NamedReport(None if name == STANDARD_INPUT else name, report, pointers))
     for form, is_asked in flags.items():
         if is_asked:
@@ -95,27 +85,23 @@ def check(
     if not any(flags.values()):
         for one in checked:
             print("\n".join(_lines(*one)))
-    raise typer.Exit(NOT_ALL_LISTED if any(one.report.not_allowed for one in checked) else ALL_LISTED)
+    raise typer.Exit(NOT_AS_ASKED if any(one.report.not_allowed for one in checked) else DONE)
 
 
-def _schema(path: Path) -> PreparedSchema:
-    """Read the file of ``--schema``."""
+def _strings_of(texts: Iterable[tuple[str, str]], path: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield for each JSON text the strings that the schema of a file does not fix, and the pointer of each line."""
+    from vocab.matching.structure.answers import listed_strings
+    from vocab.matching.structure.schema import prepare
+
+    place: object = path
     try:
-        return prepare(json.loads(path.read_bytes()))
+        schema = prepare(json.loads(path.read_bytes()))
+        for place, text in texts:
+            yield str(place), *listed_strings(schema, text)
+    except StructureError as error:
+        raise StructureError(f"{place}: {error}") from None
     except ValueError as error:
-        raise StructureError(f"{path}: it is no JSON: {error}") from None
-    except StructureError as error:
-        raise StructureError(f"{path}: {error}") from None
-
-
-def _strings(name: str, text: str, schema: PreparedSchema | None) -> tuple[str, tuple[str, ...]]:
-    """Return the text to check, and the pointers to its lines where it has the strings of a JSON text."""
-    if schema is None:
-        return text, ()
-    try:
-        return listed_strings(schema, text)
-    except StructureError as error:
-        raise StructureError(f"{name}: {error}") from None
+        raise StructureError(f"{place}: it is no JSON: {error}") from None
 
 
 def _new_words(path: Path) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from vocab.compiler.compile_process import CompileProcess, NotBegunError, Worker
 from vocab.compiler.jobs import FIRST_WORDS, Compiled, CompileList
 from vocab.errors import CompileError, VocabularyError
 from vocab.lists.wordlists import Unit, check_known
-from wordbound.cli.commands import InputError
-from wordbound.cli.serve import check_installed
+from wordbound.cli import InputError
+from wordbound.cli.service import check_installed
 from wordbound.cli.terminal import progress
 
 FOLDER_BYTES: Final = 4 * 2**30

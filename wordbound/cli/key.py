@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from wordbound.cli.commands import NOT_AS_ASKED, InputError
+from wordbound.cli import NOT_AS_ASKED, InputError
 from wordbound.cli.terminal import note
 
 NUM_BYTES: Final = 32

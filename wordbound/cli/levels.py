@@ -21,15 +21,16 @@ from vocab.lists.wordlists import check_language, paths_in, reference_dictionary
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
 from vocab.readings import check_readings, reading_of
 from vocab.text.grammar import Dialect, write_grammar
-from wordbound.cli.commands import InputError
-from wordbound.cli.lists import (
+from wordbound.cli import InputError
+from wordbound.cli.options import (
     FolderOption,
+    LevelOption,
+    ListOption,
     LocalListOptions,
     SafeOption,
     SourceOption,
     UnitOption,
 )
-from wordbound.cli.options import LevelOption, ListOption
 from wordbound.published_levels import level_rows, read_table, with_japanese_forms, word_families
 
 _BY_NAME: Final = {family.name: family for family in FAMILIES}
@@ -54,15 +55,13 @@ def levels(
     They are what --level and vocab.level may name; --import makes the file of one.
     It is written into the folder of --lists, or the current one.
     """
+    if imported is None:
+        _show(folder, lang)
+        return
     try:
-        if imported is None:
-            _show(folder, lang)
-        else:
-            print(_import(imported, family, lang, folder or Path(), forms, word_column, level_column))
-    except OSError as error:
-        raise InputError(f"{error.filename}: {error.strerror}") from None
+        print(_import(imported, family, lang, folder or Path(), forms, word_column, level_column))
     except VocabularyError as error:
-        raise InputError(f"{imported}: {error}" if imported else str(error)) from None
+        raise InputError(f"{imported}: {error}") from None
 
 
 def _show(folder: Path | None, lang: str | None) -> None:
@@ -146,15 +145,10 @@ def words(
     A line each: rank, word, lemma and, with --readings, how it is read, with tabs between them. With --find those that
     begin so come first.
     """
-    try:
-        named = LocalListOptions(
-            lang, level=level, list_file=list_file, source=source, safe=safe, folder=folder, unit=unit
-        )
-        word_list = named.load()
-        if readings:
-            check_readings(word_list.language)
-    except (VocabularyError, OSError) as error:
-        raise InputError(str(error)) from None
+    named = LocalListOptions(lang, level=level, list_file=list_file, source=source, safe=safe, folder=folder, unit=unit)
+    word_list = named.load()
+    if readings:
+        check_readings(word_list.language)
     found = words_with(word_list.up_to(named.num_words(word_list)), find)
     lemmas = KnownLemmas.of_language(word_list.language)
     for rank, word in found[offset : None if limit is None else offset + limit]:
@@ -180,15 +174,10 @@ def grammar(
 
     A list file has one word a line, the most frequent first; empty lines and lines with # are left out.
     """
-    try:
-        word_list = named.load()
-        options = ListOptions(case, layout, numbers, punctuation, end, named.segmentation_of(word_list))
-        changes = named.load_changes()
-        text = write_grammar(word_list, options, named.num_words(word_list), changes, dialect)
-        if output is None:
-            sys.stdout.write(text)
-        else:
-            output.write_text(text, encoding="utf-8", newline="\n")
-    except (VocabularyError, OSError) as error:
-        print(f"wordbound grammar: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
+    word_list = named.load()
+    options = ListOptions(case, layout, numbers, punctuation, end, named.segmentation_of(word_list))
+    text = write_grammar(word_list, options, named.num_words(word_list), named.load_changes(), dialect)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8", newline="\n")

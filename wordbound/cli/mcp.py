@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 import typer
 
-from wordbound.cli.asking import UrlOption, split_names
-from wordbound.cli.commands import InputError
+from wordbound.cli import InputError
+from wordbound.cli.asking import UrlOption
+from wordbound.cli.options import split_names
 from wordbound.cli.terminal import note
 from wordbound.client import DEFAULT_URL, AsyncClient
 

@@ -1,12 +1,26 @@
-"""The options by which commands name a word list, of the service or of this machine."""
+"""The options by which commands name a word list: one of a service, or one of this machine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from vocab.lists.wordlists import (
+    NO_LANGUAGE,
+    AskedSource,
+    Unit,
+    WordList,
+    check_language,
+    load_word_list,
+    paths_in,
+    unspaced_language,
+    words_of_file,
+)
 from vocab.options import Segmentation
+from vocab.text.changes import ListChanges
+from wordbound.cli import InputError
 
 LangOption: TypeAlias = Annotated[
     str | None, typer.Option(metavar="TAG", help="The list of a language; with --list its rules of spelling.")
@@ -32,6 +46,18 @@ SegmentationOption: TypeAlias = Annotated[
     Segmentation | None,
     typer.Option(help="Without spaces: each word the longest of the dictionary, or any way into listed words."),
 ]
+NamesOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--names", metavar="NAME,…", help="Names and terms allowed besides.")
+]
+SourceOption: TypeAlias = Annotated[
+    AskedSource, typer.Option(help="wordfreq: the raw list, instead of the cleaned one.")
+]
+SafeOption: TypeAlias = Annotated[bool, typer.Option("--safe/--no-safe", help="Leave profanity out of a cleaned list.")]
+FolderOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--lists", metavar="DIR", envvar="WORDLIST_DIR", help="A folder of list files and files of levels."),
+]
+UnitOption: TypeAlias = Annotated[Unit, typer.Option(help="What N counts.")]
 
 
 @dataclass(frozen=True)
@@ -45,3 +71,118 @@ class BaseListOptions:
     extra_words: ExtraWordsOption = None
     exclude_words: ExcludeWordsOption = None
     segmentation: SegmentationOption = None
+
+
+@dataclass(frozen=True)
+class ServiceListOptions(BaseListOptions):
+    """The options of a command that asks a service for a text in the words of a list."""
+
+    names: NamesOption = None
+
+    def to_vocab(self) -> dict[str, Any]:
+        """Build a request's ``vocab`` from the options, reading their word files.
+
+        Raises:
+            InputError: They name no list, or two.
+            VocabularyError, OSError: A file cannot be read.
+        """
+        if self.lang is None and self.list_file is None and self.level is None:
+            raise InputError("name a list: --lang TAG or --list FILE")
+        if self.level is not None and (self.words is not None or self.list_file is not None):
+            raise InputError("--level says which words count: leave --words and --list out")
+        added = [*split_names(self.names), *_words_in(self.extra_words)]
+        members = {
+            "lang": self.lang,
+            "n_words": self.words,
+            "level": self.level,
+            "words": _words_in(self.list_file) or None,
+            "extra_words": added or None,
+            "exclude_words": _words_in(self.exclude_words) or None,
+            "segmentation": self.segmentation,
+        }
+        return {name: value for name, value in members.items() if value is not None}
+
+
+def _words_in(path: Path | None) -> list[str]:
+    return [] if path is None else list(words_of_file(path))
+
+
+def split_names(names: Sequence[str] | None) -> list[str]:
+    """Split the values of a repeated option such as ``--names`` at their commas."""
+    return [word.strip() for name in names or () for word in name.split(",") if word.strip()]
+
+
+@dataclass(frozen=True)
+class LocalListOptions(BaseListOptions):
+    """The options of a command that reads a word list on this machine."""
+
+    source: SourceOption = "auto"
+    safe: SafeOption = True
+    folder: FolderOption = None
+    unit: UnitOption = "form"
+
+    def load(self) -> WordList:
+        """Load the word list that the options name; of a level that is no band, the words of the level.
+
+        Raises:
+            typer.BadParameter: They name none, or do not go together.
+            VocabularyError, OSError: There is no such list or folder, or it cannot be read.
+        """
+        # Named and not there: a mistake, whichever list is meant.
+        paths_in(self.folder)
+        if self.list_file is not None:
+            if self.level is not None:
+                raise typer.BadParameter("choose one of --list and --level")
+            if self.lang is not None:
+                check_language(self.lang)
+            word_list = WordList(self.lang or NO_LANGUAGE, self._words(self.list_file), "file")
+        elif self.level is not None:
+            from vocab.lists.levels import resolve_level
+
+            if self.unit == "lemma":
+                raise typer.BadParameter("choose one of --unit and --level")
+            meant = resolve_level(self.level, self.lang, self.folder)
+            if meant.words is not None:
+                return WordList(meant.lang, meant.words, "file")
+            word_list = load_word_list(meant.lang, self.folder, source=self.source, safe=self.safe)
+        elif self.lang is not None:
+            word_list = load_word_list(self.lang, self.folder, source=self.source, safe=self.safe)
+        else:
+            raise typer.BadParameter("name a list: --lang TAG or --list FILE")
+        if self.unit == "form":
+            return word_list
+        from vocab.lists.lemmas import group_by_lemma
+
+        return group_by_lemma(word_list)
+
+    def num_words(self, word_list: WordList) -> int:
+        """Return how many words of a list are allowed, by ``--words`` or ``--level``; else all of them.
+
+        Raises:
+            typer.BadParameter: Both options say it.
+        """
+        if self.level is None:
+            return self.words or word_list.num_ranks
+        from vocab.lists.levels import BANDS
+
+        if self.words is not None:
+            raise typer.BadParameter("choose one of --words and --level")
+        return BANDS.get(self.level, word_list.num_ranks)
+
+    def load_changes(self) -> ListChanges:
+        """Read the files of extra and excluded words into the changes of a list."""
+        return ListChanges(self._words(self.extra_words), self._words(self.exclude_words))
+
+    def segmentation_of(self, word_list: WordList) -> Segmentation:
+        """Return how texts of the list are cut into words.
+
+        Raises:
+            typer.BadParameter: ``--segmentation`` is given for a language with spaces.
+        """
+        if self.segmentation is not None and not word_list.is_unspaced:
+            raise typer.BadParameter("--segmentation is for languages without spaces: zh, zh-Hant, ja, th")
+        return self.segmentation or "longest"
+
+    def _words(self, path: Path | None) -> tuple[str, ...]:
+        """Read a file of words of the options' language; none without a file."""
+        return () if path is None else words_of_file(path, unspaced_language(self.lang))

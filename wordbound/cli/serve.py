@@ -8,28 +8,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import typer
 
-from wordbound.cli import doctor
-from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, InputError
-from wordbound.cli.doctor import Configuration, findings
+from wordbound.cli import INTERRUPTED, NOT_AS_ASKED, InputError
+from wordbound.cli.doctor import Machine, findings
+from wordbound.cli.service import Configuration, check_installed
 from wordbound.cli.terminal import note
 from wordbound.errors import ServiceError
-
-
-def check_installed(command: str, *more: str) -> None:
-    """Check that the service and ``more`` packages are installed.
-
-    Raises:
-        InputError: They are not.
-    """
-    installed = doctor.installed_packages()
-    if doctor.find_engine(installed) is None or "ray" not in installed:
-        raise InputError(f"`wordbound {command}` needs the service, which is not installed; {doctor.how_to_install()}")
-    if missing := [name for name in more if name not in installed]:
-        raise InputError(f"`wordbound {command}` needs {', '.join(missing)}: pip install {' '.join(missing)}")
 
 
 def run_to_its_end(arguments: Sequence[str], environment: Mapping[str, str], *, explains_errors: bool = False) -> None:
@@ -101,7 +88,7 @@ def _check_service(config: Path, *, check_machine: bool = True, check_model: boo
         raise InputError("set SECRET_TOKEN to the key of the service, such as that of `openssl rand -hex 32`")
     if check_machine:
         model = (os.environ.get("MODEL_NAME") or read.model) if check_model else None
-        failed = [found for found in findings(model, read.port) if found.level == "fail"]
+        failed = [found for found in findings(Machine(model, read.port)) if found.level == "fail"]
         for found in failed:
             note(str(found))
         if failed:
@@ -128,73 +115,20 @@ def _has_secret(settings: Mapping[str, Any], environment: Mapping[str, str]) -> 
     return bool(_SECRET & (named | set(settings))) or Path(".env").is_file()
 
 
-_DECODER_ONLY: Final = ("file_path", "vocab_size", "hidden_size", "num_layers", "num_heads", "context")
-_ADAPTER_ONLY: Final = (
-    "config", "model", "name", "lang", "words", "num_texts", "rounds", "prompts", "texts", "num_workers",
-)  # fmt: skip
+def train(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    from wordbound.train.options import TrainError, parse
 
-
-def train(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the run; the same command resumes there.")],
-    task: Annotated[Literal["adapter", "decoder"], typer.Option(help="What is trained.")] = "adapter",
-    config: Annotated[Path | None, typer.Option(metavar="YAML", help="Settings of an adapter.")] = None,
-    model: Annotated[
-        str | None, typer.Option(envvar="MODEL_NAME", metavar="NAME", help="Base model of an adapter: an id or folder.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="The adapter's name.")] = None,
-    lang: Annotated[str | None, typer.Option(metavar="TAG", help="The list, and the language of the prompts.")] = None,
-    words: Annotated[str | None, typer.Option(metavar="N,N", help="Sizes of list that texts are written for.")] = None,
-    num_texts: Annotated[int | None, typer.Option(min=1, help="Texts that are written.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Of texts and training.")] = None,
-    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Prompts of your own, one a line.")] = None,
-    texts: Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of your own to learn from.")] = None,
-    num_workers: Annotated[int | None, typer.Option(min=1, help="Processes that train, one GPU each.")] = None,
-    file_path: Annotated[Path | None, typer.Option(metavar="FILE", help="The text that a decoder learns.")] = None,
-    vocab_size: Annotated[int | None, typer.Option(min=1, help="Tokens of a decoder.")] = None,
-    hidden_size: Annotated[int | None, typer.Option(min=1, help="Width of a decoder.")] = None,
-    num_layers: Annotated[int | None, typer.Option(min=1, help="Layers of a decoder.")] = None,
-    num_heads: Annotated[int | None, typer.Option(min=1, help="Attention heads of a decoder.")] = None,
-    context: Annotated[int | None, typer.Option(min=1, help="Longest text of a decoder, tokens.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the texts.")] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Texts, or windows, of one step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(min=0, help="At its peak.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the order and the first weights.")] = None,
-    service: Annotated[
-        Path | None, typer.Option("--serve", metavar="YAML", help="Then serve it, with this file of a service.")
-    ] = None,
-) -> None:
-    """Train an adapter for a word list, or a small decoder from nothing.
-
-    An adapter needs --model or --config; its texts are written by the model within the list, or given with --texts.
-    The adapter is in OUT/adapter, for the setting lora. A decoder needs --file-path; OUT is its folder, for MODEL_NAME.
-    """
-    given = {
-        option: value
-        for option, value in locals().items()
-        if option not in ("out", "task", "service") and value is not None
-    }
+    try:
+        asked = parse(arguments or [])
+    except TrainError as error:
+        raise InputError(str(error)) from None
     check_installed("train", "peft")
-    foreign = _ADAPTER_ONLY if task == "decoder" else _DECODER_ONLY
-    # MODEL_NAME in the environment names no model for a decoder.
-    if wrong := [option for option in foreign if option in given and option != "model"]:
-        raise InputError(f"--{wrong[0].replace('_', '-')} is not for --task {task}: leave it out")
-    if task == "decoder":
-        if file_path is None:
-            raise InputError("--task decoder needs --file-path, the text that it learns")
-        given.pop("model", None)
-        arguments = ["-m", "wordbound.train.decoder", "--output", str(out)]
-    else:
-        if model is None and config is None:
-            raise InputError("name the base model: --model, or --config with a file that does")
-        arguments = ["-m", "wordbound.train", str(out)]
-    for option, value in given.items():
-        arguments += [f"--{option.replace('_', '-')}", str(value)]
-    if service is not None:
+    if asked.serve is not None:
         # Before the training, which may take hours; its model is not there yet.
-        _check_service(service, check_model=False)
-    run_to_its_end(arguments, os.environ, explains_errors=True)
-    if service is not None:
-        _run_service(service, os.environ | _environment_of(out.resolve()))
+        _check_service(asked.serve, check_model=False)
+    run_to_its_end(["-m", "wordbound.train", *(arguments or [])], os.environ, explains_errors=True)
+    if asked.serve is not None:
+        _run_service(asked.serve, os.environ | _environment_of(asked.out.resolve()))
 
 
 def _environment_of(out: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordbound.cli.commands import InputError
+from wordbound.cli import InputError
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -3,28 +3,27 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from vocab.text.formats import percent
+from wordbound.cli import NOT_AS_ASKED, InputError
 from wordbound.cli.asking import (
     STANDARD_INPUT,
     MaxTokensOption,
     QualityOption,
     SeedOption,
     UrlOption,
-    WordListOptions,
     connect,
     must_use_of,
     new_words_of,
     read_text,
     search_for_quality,
-    split_names,
 )
-from wordbound.cli.commands import NOT_AS_ASKED, InputError
+from wordbound.cli.options import ServiceListOptions, split_names
 from wordbound.cli.terminal import Waiting, note, open_whole
 from wordbound.client import DEFAULT_URL, Client
 from wordbound.errors import ServiceError
@@ -44,7 +43,7 @@ def write(
         str | None, typer.Option(metavar="FILE", help="A file that says what to write, instead of or before PROMPT.")
     ] = None,
     *,
-    word_list: WordListOptions,
+    word_list: ServiceListOptions,
     must_use: Annotated[
         list[str] | None, typer.Option(metavar="WORD[:COUNT]", help="A word that the text is to have; may be repeated.")
     ] = None,
@@ -81,7 +80,7 @@ def write(
     1 where a word of --must-use is missing.
     """
     asked = {
-        **word_list.members(),
+        **word_list.to_vocab(),
         "must_use": must_use_of(must_use, any_form=any_form),
         "new_words": new_words_of(new_words),
         "max_sentence_words": max_sentence_words,
@@ -96,24 +95,30 @@ def write(
     messages = [{"role": "user", "content": _read_prompt(prompt, brief)}]
     body = drop_none({"messages": messages, "vocab": drop_none(asked), "max_tokens": max_tokens, "seed": seed})
     # A file that cannot be written is reported before anything is asked for.
-    with connect(url) as service, open_whole(out) as output, _words_file(new_words_file) as new_words_output:
+    words_file = nullcontext() if new_words_file is None else open_whole(new_words_file)
+    answer = StreamedAnswer()
+    with connect(url) as service, open_whole(out) as output, words_file as new_words_output:
+        with Waiting("writing") as waiting:
+            for piece in answer.read(service, body):
+                if as_json:
+                    continue
+                if output.isatty():
+                    waiting.stop()
+                output.write(piece)
+                output.flush()
+        block = answer.block
         if as_json:
-            with Waiting("writing"):
-                answer = service.post(CHAT, body)
-            block, reason = answer.get("vocab") or {}, answer["choices"][0]["finish_reason"]
-            text = answer["choices"][0]["message"]["content"] or ""
-            record = {"text": text, "finish_reason": reason, "model": answer.get("model"), "vocab": block}
-            output.write(json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+            _write_json(
+                {"text": answer.text, "finish_reason": answer.reason, "model": answer.model, "vocab": block}, output
+            )
         else:
-            streamed = stream_answer(service, body, output)
-            block, reason = streamed.block, streamed.reason
             output.write("\n")
             if glossary:
                 output.write("".join(f"{line}\n" for line in glossary_of(block)))
         if new_words_output is not None:
             different = dict.fromkeys(new["word"] for new in block.get("new_words", ()))
             new_words_output.write("".join(f"{word}\n" for word in different))
-    for line in summary_of(block, reason):
+    for line in summary_of(block, answer.reason):
         note(line)
     if format_missing_words(block):
         raise typer.Exit(NOT_AS_ASKED)
@@ -124,36 +129,27 @@ class StreamedAnswer:
 
     Attributes:
         text: What has arrived.
+        model: Which answers.
         block: Its block ``vocab``; empty before the end, and without a list.
         reason: Why it ended, once it has.
     """
 
     def __init__(self) -> None:
         self.text = ""
+        self.model: str | None = None
         self.block: VocabBlock = {}
         self.reason: str | None = None
 
     def read(self, service: Client, body: Mapping[str, Any]) -> Iterator[str]:
         """Ask the service, and yield the pieces of the text."""
         for chunk in service.events(CHAT, body):
+            self.model = chunk.get("model") or self.model
             self.block = chunk.get("vocab") or self.block
             for choice in chunk.get("choices", ()):
                 self.reason = choice.get("finish_reason") or self.reason
                 if piece := choice.get("delta", {}).get("content") or "":
                     self.text += piece
                     yield piece
-
-
-def stream_answer(service: Client, body: Mapping[str, Any], output: Any) -> StreamedAnswer:
-    """Stream a chat answer to ``output``, and return it."""
-    answer = StreamedAnswer()
-    with Waiting("writing") as waiting:
-        for piece in answer.read(service, body):
-            if output.isatty():
-                waiting.stop()
-            output.write(piece)
-            output.flush()
-    return answer
 
 
 def summary_of(block: VocabBlock, reason: str | None) -> Iterator[str]:
@@ -192,9 +188,8 @@ def glossary_of(block: VocabBlock) -> Iterator[str]:
         yield f"- {lemma}{written}" + (f", rank {word['rank']:,}" if word.get("rank") else "")
 
 
-def _words_file(path: Path | None) -> AbstractContextManager[Any]:
-    """Open the file that new words are written to; yield None without a path."""
-    return nullcontext() if path is None else open_whole(path)
+def _write_json(value: Any, output: Any) -> None:
+    output.write(json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 def _read_prompt(prompt: str | None, brief: str | None) -> str:
@@ -215,7 +210,7 @@ REWRITE: Final = "/v1/vocabularies/rewrite"
 
 def rewrite(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Plain text in UTF-8; - is standard input.")],
-    word_list: WordListOptions,
+    word_list: ServiceListOptions,
     keep_names: Annotated[
         bool, typer.Option("--keep-names/--no-keep-names", help="Let names in the text count as listed.")
     ] = True,
@@ -231,13 +226,13 @@ def rewrite(
     The exit status is 1 where words that are not in the list are left.
     """
     text = read_text(file)
-    vocab = word_list.members()
+    vocab = word_list.to_vocab()
     body = drop_none({"text": text, "vocab": vocab, "seed": seed, "keep_names": None if keep_names else False})
     is_shown = out is None and not as_json and sys.stdout.isatty()
     with connect(url) as service, open_whole(out) as output:
         whole = _stream(service, body, output if is_shown else None)
         if as_json:
-            output.write(json.dumps(whole, ensure_ascii=False, indent=1) + "\n")
+            _write_json(whole, output)
         elif not is_shown:
             output.write(whole["text"] if whole["text"].endswith("\n") else whole["text"] + "\n")
     if changes:
@@ -273,7 +268,6 @@ def _stream(service: Client, body: Mapping[str, Any], output: Any) -> dict[str, 
 
 
 def _count(number: int, what: str) -> str:
-    """Format a number with its noun, in the plural where it is not 1."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
@@ -285,7 +279,7 @@ FORMATS: Final[dict[str, FileFormat]] = {".txt": "txt", ".docx": "docx", ".gift"
 
 def exercises(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Plain text in UTF-8; - is standard input.")],
-    word_list: WordListOptions,
+    word_list: ServiceListOptions,
     kinds: Annotated[
         list[str] | None,
         typer.Option(
@@ -321,7 +315,7 @@ def exercises(
     text = read_text(file)
     asked = {
         "text": text,
-        "vocab": word_list.members(),
+        "vocab": word_list.to_vocab(),
         "kinds": split_names(kinds) or None,
         "num_items": num_items,
         "keep_names": None if keep_names else False,
@@ -329,7 +323,8 @@ def exercises(
     }
     with connect(url) as service, open_whole(out, is_binary=out is not None) as output:
         with Waiting("making exercises"):
-            made = _make(service, drop_none(asked))
+            # As a stream, so that no answer takes long to begin.
+            *_, made = service.events(EXERCISES, drop_none(asked))
         if ending == ".json":
             output.write((json.dumps(made, ensure_ascii=False, indent=1) + "\n").encode())
         elif not made["exercises"]:
@@ -346,9 +341,3 @@ def exercises(
         note(f"{fewer['kind']}: {fewer['num_items']}, for {fewer['reason']}")
     if made["left_out"]:
         raise typer.Exit(NOT_AS_ASKED)
-
-
-def _make(service: Client, asked: dict[str, Any]) -> dict[str, Any]:
-    """Ask for exercises as a stream, so that no answer takes long to begin; return the whole."""
-    *_, whole = service.events(EXERCISES, asked)
-    return whole

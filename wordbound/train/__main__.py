@@ -1,6 +1,6 @@
-"""``python -m wordbound.train OUT``: train an adapter, from prompts to a folder that the service loads.
+"""``wordbound train OUT``: train a small decoder, or an adapter, from prompts to a folder that the service loads.
 
-Each step leaves files in OUT, and the same command resumes after the last of them:
+Each step of an adapter leaves files in OUT, and the same command resumes after the last of them:
 
     config.json             the settings; a run with others needs another folder
     round-N/requests.jsonl  what is asked for in round N
@@ -11,14 +11,12 @@ Each step leaves files in OUT, and the same command resumes after the last of th
     adapter/, report.json   those of the last round
 """
 
-import argparse
 import json
 import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -26,8 +24,9 @@ from typing import Any, Final
 
 from tqdm import tqdm
 
-from wordbound.train.config import TrainConfig, TrainError
+from wordbound.train.config import TrainConfig
 from wordbound.train.filters import Text, choose_texts
+from wordbound.train.options import DecoderConfig, TrainError, parse
 from wordbound.train.writing import write_text
 
 _INTERVAL_S: Final = 1.0
@@ -210,37 +209,16 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _numbers(text: str) -> list[int]:
-    """Parse integers with commas between them, such as ``500,1000``."""
-    return [int(part) for part in text.split(",")]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train from the command line; return the exit status: 0 done, 2 wrong use or input, 130 interrupted."""
-    from wordbound.train.training import TrainingSettings
-
-    parser = argparse.ArgumentParser("wordbound train", description="Train an adapter for a word list, or resume it.")
-    parser.add_argument("folder", type=Path, metavar="OUT", help="folder of the run; the adapter is in OUT/adapter")
-    parser.add_argument("--config", type=Path, metavar="YAML", help="settings, by the names of TrainConfig")
-    parser.add_argument("--model", help="the base model: a Hugging Face id or a folder")
-    parser.add_argument("--name", help="the adapter's name")
-    parser.add_argument("--lang", help="the list, and the language of the prompts")
-    parser.add_argument("--words", dest="word_counts", type=_numbers, help="sizes of list, with commas between them")
-    parser.add_argument("--num-texts", type=int, help="texts to write")
-    parser.add_argument("--rounds", type=int, help="rounds of texts and training")
-    parser.add_argument("--prompts", type=Path, metavar="FILE", help="prompts of your own, one a line")
-    parser.add_argument("--texts", type=Path, metavar="FILE", help="texts of your own to learn from")
-    for field in fields(TrainingSettings):
-        if field.type in (int, float):
-            parser.add_argument(f"--{field.name.replace('_', '-')}", type=field.type, help=argparse.SUPPRESS)
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    folder, path = given.pop("folder"), given.pop("config", None)
-    training = {field.name: given.pop(field.name) for field in fields(TrainingSettings) if field.name in given}
     try:
-        config = TrainConfig.load(path, given)
-        if training:
-            config = config.model_copy(update={"training": TrainingSettings(**{**vars(config.training), **training})})
-        report = train(config, folder)
+        asked = parse(sys.argv[1:] if arguments is None else arguments)
+        if asked.task == "decoder":
+            from wordbound.train.decoder import train_decoder
+
+            print(train_decoder(DecoderConfig(output=asked.out, **asked.options), say))
+            return 0
+        report = train(TrainConfig.load(asked.options.pop("config", None), asked.options), asked.out)
     except TrainError as error:
         print(f"wordbound train: {error}", file=sys.stderr)
         return 2
@@ -249,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     losses = [one["held_out_loss"] for one in report["evaluations"]]
     say(f"held-out loss {losses[0]:.3f} before, {min(losses):.3f} after; {report['num_texts']} texts")
-    print(folder / "adapter")
+    print(asked.out / "adapter")
     return 0
 
 

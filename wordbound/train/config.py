@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -9,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from wordbound.train.filters import FilterSettings
-from wordbound.train.training import TrainingSettings
+from wordbound.train.options import TrainError, TrainingSettings
 from wordbound.train.writing import write_text
 
 CPU_SERVICE: Final[dict[str, Any]] = {
@@ -26,10 +27,6 @@ CPU_SERVICE: Final[dict[str, Any]] = {
     "offline": {"rows_per_task": 8, "tasks_per_engine": 4, "part_s": 30.0},
 }
 """Settings of the service on a machine without a GPU, as in configs/demo.yaml."""
-
-
-class TrainError(Exception):
-    """Training cannot begin or go on; the text says what to change. What was written stays."""
 
 
 class TrainConfig(BaseModel):
@@ -78,6 +75,8 @@ class TrainConfig(BaseModel):
     def load(cls, path: Path | None, options: Mapping[str, Any]) -> Self:
         """Load the settings of a YAML file, if there is one, with ``options`` in place of its own.
 
+        An option that is a field of ``TrainingSettings`` is one of ``training``.
+
         Raises:
             TrainError: The file cannot be read, or a setting is unknown or bad.
         """
@@ -89,8 +88,12 @@ class TrainConfig(BaseModel):
                 raise TrainError(f"{path}: cannot be read: {error}") from None
             if not isinstance(given, dict):
                 raise TrainError(f"{path}: expected keys and values, such as model: …")
+        given = given | dict(options)
+        own = {one.name: given.pop(one.name) for one in fields(TrainingSettings) if one.name in options}
         try:
-            return cls.model_validate(given | dict(options))
+            if own and isinstance(training := given.setdefault("training", {}), dict):
+                given["training"] = training | own
+            return cls.model_validate(given)
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
             place = ".".join(map(str, fault["loc"]))

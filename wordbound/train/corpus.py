@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from wordbound.train.config import TrainError
-
-END: Final = "<|endoftext|>"
-"""Ends each document, and begins each prompt."""
+from wordbound.train.options import TrainError
 
 _BLANK_LINES: Final = re.compile(r"\n[ \t\r]*\n\s*")
 _CHUNK_BYTES: Final = 1 << 20

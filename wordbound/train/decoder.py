@@ -1,19 +1,16 @@
-"""Train a small decoder and its tokenizer from nothing but a text file: ``python -m wordbound.train.decoder``.
+"""Train a small decoder and its tokenizer from nothing but a text file: ``wordbound train OUT --task decoder``.
 
 The output is a folder of Hugging Face's format. It is written after each epoch, so that it can be served, and the
 training resumed, whenever it was interrupted.
 """
 
-import argparse
 import dataclasses
 import json
 import math
-import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,60 +19,17 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging
 
-from wordbound.train.config import TrainError
-from wordbound.train.corpus import END, Source
+from wordbound.train.corpus import Source
 from wordbound.train.decoder_checkpoint import CHECKPOINT, REPORT, as_train_errors, load_checkpoint, save_checkpoint
+from wordbound.train.options import END, DecoderConfig, TrainError
 from wordbound.train.writing import write_bytes
 
-_HEAD_SIZES: Final = (32, 64, 96, 128, 160, 192, 224, 256)
-"""The multiples of 32 that vLLM's attention has on CPUs and GPUs."""
 _WARM_UP: Final = 0.05
 """Of all steps; then the learning rate falls by a cosine to a tenth."""
 _REPORT_S: Final = 30
 
 Windows = npt.NDArray[np.uint16]
 """(n, context + 1): consecutive tokens; a window begins with the last token of the one before it."""
-
-
-def _option(default: float, text: str) -> Any:
-    """Create a dataclass field with a default and the text of its help."""
-    return field(default=default, metadata={"help": text})
-
-
-@dataclass(frozen=True, slots=True)
-class DecoderConfig:
-    """The settings of a training; the help of each is what ``--help`` shows.
-
-    Raises:
-        TrainError: A setting is out of its range.
-    """
-
-    file_path: Path = field(metadata={"help": "a text file in UTF-8; blank lines separate its documents"})
-    output: Path = field(metadata={"help": "the folder of the model"})
-    vocab_size: int = _option(4096, "tokens of the vocabulary, 257 to 65536")
-    hidden_size: int = _option(128, "width of the model, 32 to 256 times num-heads")
-    num_layers: int = _option(4, "layers")
-    num_heads: int = _option(4, "attention heads of each layer")
-    context: int = _option(128, "tokens that the model sees at once")
-    epochs: int = _option(3, "passes over the text")
-    batch_size: int = _option(32, "windows of context tokens in a step")
-    learning_rate: float = _option(3e-3, "the highest, after the warm-up")
-    seed: int = _option(0, "of the first weights, the order of the text and the samples")
-    held_out: float = _option(0.05, "share of the text that is not trained on, above 0 to 0.5")
-    max_bytes: int = _option(256 << 20, "bytes of the file that are used, from its beginning")
-    sample_tokens: int = _option(60, "tokens of the text that is sampled after each epoch")
-
-    def __post_init__(self) -> None:
-        for name in ("num_layers", "num_heads", "context", "epochs", "batch_size", "max_bytes", "sample_tokens"):
-            if getattr(self, name) < 1:
-                raise TrainError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if not 257 <= self.vocab_size <= 1 << 16:
-            raise TrainError(f"vocab_size must be from 257 (all bytes and {END}) to 65536, not {self.vocab_size}")
-        if self.hidden_size not in [size * self.num_heads for size in _HEAD_SIZES]:
-            sizes = ", ".join(str(size * self.num_heads) for size in _HEAD_SIZES[:4])
-            raise TrainError(f"hidden_size must be {sizes} … for {self.num_heads} heads, not {self.hidden_size}")
-        if not (0 < self.held_out <= 0.5 and 0 < self.learning_rate < math.inf and self.seed >= 0):
-            raise TrainError("held_out must be above 0 to 0.5, learning_rate above 0 and seed at least 0")
 
 
 def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) -> Path:
@@ -91,6 +45,7 @@ def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) 
     Raises:
         TrainError: The file, the settings, the folder or the disk do not allow it.
     """
+    logging.disable_progress_bar()
     source = Source(config.file_path, config.max_bytes)
     settings = dataclasses.asdict(config) | {"file_path": config.file_path.name, "sha256": source.digest}
     del settings["output"]
@@ -307,36 +262,3 @@ def _sample(config: DecoderConfig, model: Any, tokenizer: Tokenizer, number: int
         if ids[-1] == end:
             break
     return str(tokenizer.decode(ids, skip_special_tokens=True))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Train from the command line; return the exit status: 0 done, 2 wrong use or input, 130 interrupted."""
-    parser = argparse.ArgumentParser(
-        "wordbound train --task decoder",
-        description="Train a small decoder from nothing on a text file, or resume a training.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    for option in dataclasses.fields(DecoderConfig):
-        is_required = option.default is dataclasses.MISSING
-        parser.add_argument(
-            f"--{option.name.replace('_', '-')}",
-            type=cast("type", option.type),
-            required=is_required,
-            default=argparse.SUPPRESS if is_required else option.default,
-            help=option.metadata["help"],
-        )
-    config = vars(parser.parse_args(arguments))
-    logging.disable_progress_bar()
-    try:
-        print(train_decoder(DecoderConfig(**config), lambda line: print(line, file=sys.stderr, flush=True)))
-    except TrainError as error:
-        print(f"wordbound train: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: the same command resumes after the last whole epoch", file=sys.stderr)
-        return 130
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

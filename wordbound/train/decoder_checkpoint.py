@@ -13,8 +13,7 @@ from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
-from wordbound.train.config import TrainError
-from wordbound.train.corpus import END
+from wordbound.train.options import END, TrainError
 from wordbound.train.writing import write_bytes
 
 CHAT_TEMPLATE: Final = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"

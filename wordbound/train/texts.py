@@ -16,8 +16,9 @@ from vocab.errors import VocabularyError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.text.checker import TextChecker
-from wordbound.train.config import TrainConfig, TrainError
+from wordbound.train.config import TrainConfig
 from wordbound.train.filters import Text
+from wordbound.train.options import TrainError
 from wordbound.train.prompts import built_in_prompts, languages, shuffle
 from wordbound.train.writing import write_text
 

@@ -12,11 +12,12 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from wordbound.train.losses import Example, Masks, loss_sums, split_held_out
+from wordbound.train.options import TrainingSettings
 from wordbound.train.writing import write_text
 
 ADAPTER_NAME: Final = "adapter"
@@ -25,58 +26,6 @@ PROGRESS: Final = "progress.json"
 """Of the trained adapter, of the checkpoints and of the steps made so far, within the folder of the run."""
 
 _STATE: Final = "state.pt"
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How an adapter is trained.
-
-    Attributes:
-        rank: LoRA's r; the adapter has ``rank * (in + out)`` weights for each linear layer.
-        alpha: LoRA's scale times ``rank``.
-        epochs: Passes over the texts, at most.
-        batch_size: Texts of one optimizer step, all workers together.
-        accumulation: Parts that each worker computes its share of a step in, to save memory.
-        learning_rate: AdamW's, at its peak.
-        warmup_steps: Steps until that peak; then it falls linearly to 0.
-        mass_weight: Weight of the masks' part of the loss.
-        evaluations: Evaluations on the held-out texts in each epoch; each writes a checkpoint.
-        patience: Evaluations without a lower held-out loss after which training stops.
-        held_out: Share of the texts that is held out.
-        seed: Of the order of the texts and the first weights.
-        dtype: Of the base model; the adapter's own weights are trained in float32. ``auto`` is bfloat16 on a GPU and
-            float32 on a CPU; bfloat16 took 4.2 s a step and float32 5.2 s on two cores that compute in it.
-        num_workers: Processes, which share this machine's processors or have one GPU each.
-        use_gpu: Whether each has a GPU.
-    """
-
-    rank: int = 8
-    alpha: int = 16
-    epochs: int = 3
-    batch_size: int = 8
-    accumulation: int = 1
-    learning_rate: float = 1e-3
-    warmup_steps: int = 10
-    mass_weight: float = 1.0
-    evaluations: int = 4
-    patience: int = 4
-    held_out: float = 0.05
-    seed: int = 0
-    dtype: str = "auto"
-    num_workers: int = 1
-    use_gpu: bool = False
-
-    def __post_init__(self) -> None:
-        if self.batch_size < self.num_workers * self.accumulation:
-            raise ValueError(
-                f"batch_size={self.batch_size}: expected at least a text for each part of {self.accumulation} of each "
-                f"of the {self.num_workers} workers"
-            )
-
-    def num_steps(self, num_texts: int) -> int:
-        """Return the number of optimizer steps of a training on that many texts."""
-        num_training = num_texts - max(round(num_texts * self.held_out), 1)
-        return self.epochs * (num_training // max(min(self.batch_size, num_training), 1))
 
 
 def train_adapter(model: str, examples: Sequence[Example], folder: Path, settings: TrainingSettings) -> dict[str, Any]:

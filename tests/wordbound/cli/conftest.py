@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from typer.testing import CliRunner, Result
 
 from deployments.batch.api import add_batch_routes
@@ -128,6 +132,37 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInService]:
         monkeypatch.setenv("WORDBOUND_URL", url)
         monkeypatch.setenv("WORDBOUND_API_KEY", KEY)
         yield StandInService(url, backend, batches)
+
+
+class Scripted:
+    """A service of a few routes: what the last request of each asked, and the events that it is answered with."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+        self.events: list[dict[str, Any]] = []
+        self.end = "data: [DONE]\n\n"
+
+    async def stream(self, request: Request) -> Response:
+        self.asked[request.url.path] = await request.json()
+        lines = [f"data: {json.dumps(event)}\n\n" for event in self.events]
+        return PlainTextResponse("".join([*lines, self.end]), media_type="text/event-stream")
+
+    async def print(self, request: Request) -> Response:
+        body = self.asked[request.url.path] = await request.json()
+        return PlainTextResponse(f"a worksheet as {body['format']}\n")
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+    """The service that the environment names, with word tools and worksheets alone."""
+    made = Scripted()
+    routes = [
+        Route("/v1/vocabularies/{tool}", made.stream, methods=["POST"]),
+        Route("/v1/documents/worksheet", made.print, methods=["POST"]),
+    ]
+    for url in serving(Starlette(routes=routes)):
+        monkeypatch.setenv("WORDBOUND_URL", url)
+        yield made
 
 
 Run = Callable[..., Result]

