@@ -343,7 +343,6 @@ def _words_of_lines(lines: Iterable[bytes], file_name: str, unspaced: str | None
 
 
 def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
-    """Yield wordfreq's entries that are words, with the apostrophes and final sigmas that it removed."""
     import wordfreq
 
     # wordfreq.iter_wordlist() gives the same entries, but keeps every list it has read for good.
@@ -362,8 +361,11 @@ def _with_final_sigma(word: str) -> str:
 
 def _is_word(entry: str) -> bool:
     joints = APOSTROPHES + "-"
-    is_framed = entry[0] in joints or entry[-1] == "-"
-    return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
+    return (
+        entry[0] not in joints
+        and entry[-1] != "-"
+        and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
+    )
 
 
 # Looked up in wordfreq 3.1's lists, with their places in them. A stem is here when the language elides so in front of

@@ -14,7 +14,7 @@ import typer
 
 from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from vocab.compiler.jobs import FIRST_WORDS, Compiled, CompileList
-from vocab.errors import CompileError, VocabularyError
+from vocab.errors import CompileError
 from vocab.lists.wordlists import Unit, check_known
 from wordbound.cli import InputError
 from wordbound.cli.service import check_installed
@@ -100,10 +100,7 @@ def _worker(command: WorkerCommand) -> Iterator[CompileProcess]:
 
 def _jobs(name: str, wordlist_dir: Path | None, unit: Unit, *, whole: bool) -> Iterator[CompileList]:
     """Yield the jobs that the service sends its compile process when a list is asked for by this name."""
-    try:
-        check_known(name, wordlist_dir)
-    except VocabularyError as error:
-        raise InputError(str(error)) from None
+    check_known(name, wordlist_dir)
     # Of a file the service makes all at once: it may be replaced before the rest is asked for.
     is_file = wordlist_dir is not None and (wordlist_dir / f"{name}.txt").is_file()
     if not is_file:
@@ -113,7 +110,6 @@ def _jobs(name: str, wordlist_dir: Path | None, unit: Unit, *, whole: bool) -> I
 
 
 def _line(job: CompileList, made: Compiled) -> str:
-    """Format for people what was compiled of a list: words, time, artefact, unspellable words."""
     how = "is there already" if made.was_stored else f"made in {made.seconds:.1f} s"
     which = f"the first {made.num_ranks_here:,}" if made.num_ranks_here < made.num_ranks else "all"
     dropped = f"; this tokenizer cannot spell {made.num_dropped:,}" if made.num_dropped else ""

@@ -194,7 +194,6 @@ def _check_system(machine: Machine) -> Finding:
 
 
 def _check_processor(machine: Machine) -> Finding:
-    """Check that the processor has the AVX2 that vLLM needs, and whether it has bfloat16."""
     said = f"{os.cpu_count() or 1} cores"
     try:
         lines = CPUINFO.read_text(encoding="utf-8").splitlines()
@@ -263,7 +262,6 @@ def _check_packages(machine: Machine) -> Finding:
 
 
 def _check_plugin(machine: Machine) -> Finding | None:
-    """Check that vLLM finds our plugin and loads it; without it no replica starts."""
     if not machine.serves:
         return None
     if PLUGIN not in [entry.name for entry in metadata.entry_points(group="vllm.general_plugins")]:
@@ -276,7 +274,6 @@ def _check_plugin(machine: Machine) -> Finding | None:
 
 
 def _check_port(machine: Machine) -> Finding | None:
-    """Check that the port is free, or that it is the service which listens there."""
     if not machine.serves:
         return None
     with socket.socket() as probe:
@@ -305,7 +302,6 @@ def _service_answers(port: int) -> bool:
 
 
 def _check_shared_memory(machine: Machine) -> Finding | None:
-    """Check that there is room for the objects that Ray shares between processes."""
     if not machine.serves:
         return None
     try:
@@ -319,7 +315,6 @@ def _check_shared_memory(machine: Machine) -> Finding | None:
 
 
 def _check_model(machine: Machine) -> Finding | None:
-    """Check that the model is a folder with a config, or in Hugging Face's cache or hub."""
     name = machine.model
     if not name:
         said = "no model is named (MODEL_NAME); make demo fetches its own"
@@ -353,13 +348,11 @@ def _check_hub(name: str) -> Finding:
 
 
 def _check_memory(machine: Machine) -> Finding | None:
-    """Check that the weights fit into the GPUs together or into memory, and that memory is free for the processes."""
     if machine.model is None or not (machine.serves or machine.model):
         return None
     needed = machine.weight_bytes
-    on_gpu = [int(found[1]) * 2**20 for gpu in machine.gpus if (found := _GPU_MEMORY.search(gpu))]
-    if machine.engine != "vllm":
-        on_gpu = []
+    gpus = machine.gpus if machine.engine == "vllm" else []
+    on_gpu = [int(found[1]) * 2**20 for gpu in gpus if (found := _GPU_MEMORY.search(gpu))]
     memory = psutil.virtual_memory()
     room = sum(on_gpu) or memory.total
     where = f"{len(on_gpu)} GPUs have" if len(on_gpu) > 1 else "the GPU has" if on_gpu else "the machine has"
@@ -385,7 +378,6 @@ def _gib(number: int) -> str:
 
 
 def _check_service(machine: Machine) -> Finding | None:
-    """Check that a service answers at the address and accepts the key."""
     if not machine.url:
         return None
     from wordbound.cli.asking import connect

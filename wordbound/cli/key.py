@@ -63,7 +63,6 @@ def digest_of(made: str) -> str:
 
 
 def _verify(digest: str) -> None:
-    """Read a key and say whether ``digest`` is its SHA-256; exit with status 1 where it is not."""
     if not _DIGEST.fullmatch(digest):
         raise InputError("--verify takes the 64 hexadecimal digits, in small letters, that stand after sha256")
     given = getpass.getpass("key: ") if sys.stdin.isatty() else sys.stdin.readline()

@@ -65,7 +65,6 @@ def levels(
 
 
 def _show(folder: Path | None, lang: str | None) -> None:
-    """Print the named levels of every published list, with the files found and those that are missing."""
     paths_in(folder)
     print(f"{' '.join(BANDS)}\n  any language: the first words of its own list")
     for family in FAMILIES:
@@ -86,7 +85,6 @@ def _show(folder: Path | None, lang: str | None) -> None:
 
 
 def _sizes(family: Family, path: Path) -> str:
-    """Format how many words each level of a file has, the lower levels included."""
     rows = read_levels(path)
     if not family.levels:
         return f"{len(rows):,} words"

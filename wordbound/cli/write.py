@@ -193,7 +193,6 @@ def _write_json(value: Any, output: Any) -> None:
 
 
 def _read_prompt(prompt: str | None, brief: str | None) -> str:
-    """Read the prompt from ``--brief``, PROMPT or both; InputError where it is missing or empty."""
     if prompt is None and brief is None:
         raise InputError('say what to write: wordbound write "A story about a dog", or --brief FILE')
     parts = [read_text(brief)] if brief is not None else []
