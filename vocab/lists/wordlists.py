@@ -361,11 +361,8 @@ def _with_final_sigma(word: str) -> str:
 
 def _is_word(entry: str) -> bool:
     joints = APOSTROPHES + "-"
-    return (
-        entry[0] not in joints
-        and entry[-1] != "-"
-        and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
-    )
+    is_framed = entry[0] in joints or entry[-1] == "-"
+    return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
 
 
 # Looked up in wordfreq 3.1's lists, with their places in them. A stem is here when the language elides so in front of
