@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -73,14 +73,6 @@ Item = TypeVar("Item")
 _TEXTS_AT_ONCE: Final = 1
 """Bodies of ``/tokenize`` and ``/detokenize``: vLLM tokenizes in one thread, in which chats wait behind them. One of
 1 MiB takes about a second."""
-
-FEWER: Final[Mapping[type[ReplicaRequest], tuple[str, str]]] = {
-    TextRequest: ("tokens", "max_tokens"),
-    RowsRequest: ("prompts", "prompt"),
-    WordToolRequest: ("words", "top"),
-    TokensRequest: ("tokens", "max_tokens"),
-}
-"""What to ask for less of where an answer takes too long, and its field."""
 
 
 class Replica(LLMServer):
@@ -192,7 +184,6 @@ class Replica(LLMServer):
         if engine.is_dead(self):
             yield _engine_dead()
             return
-        fewer = FEWER[type(request)]
         try:
             await self._check(request)
             async with self._turn(request):
@@ -206,8 +197,8 @@ class Replica(LLMServer):
         except TimeoutError:
             yield EngineError(
                 504,
-                f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer {fewer[0]}.",
-                param=fewer[1],
+                f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer {request.fewer[0]}.",
+                param=request.fewer[1],
                 code="answer_timeout",
             )
         except SemaphoreFullError as full:
