@@ -13,7 +13,7 @@ import logging
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from cachetools import LRUCache
 from limits import RateLimitItemPerHour
@@ -39,15 +39,6 @@ MAX_LAST_GOOD: Final = 256
 """List files whose last usable version is remembered."""
 
 
-class ListCompilePool(Protocol):
-    """What ``Vocabulary`` uses of ``compiler.CompilePool``."""
-
-    async def warm_up(self) -> None: ...
-    async def compile(self, job: CompileList | ChangeList, owner: str) -> Compiled: ...
-    async def measure(self, job: MeasureTexts, owner: str) -> int | None: ...
-    async def close(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _LastGood:
     """The last usable version of a list file, and the stamp of the newest version seen."""
@@ -59,7 +50,7 @@ class _LastGood:
 class Vocabulary:
     """Resolves vocabularies to compiled artefacts. Every method may be called concurrently."""
 
-    def __init__(self, settings: Settings, store: ArtefactStore, compiler: ListCompilePool) -> None:
+    def __init__(self, settings: Settings, store: ArtefactStore, compiler: CompilePool) -> None:
         self._settings = settings
         self._store = store
         self._compiler = compiler
@@ -71,7 +62,7 @@ class Vocabulary:
         self._rates = Rates(IN_MEMORY)
 
     @classmethod
-    async def create(cls, settings: Settings, *, compiler: ListCompilePool | None = None) -> Self:
+    async def create(cls, settings: Settings, *, compiler: CompilePool | None = None) -> Self:
         """Open the store, start the compiler, and compile the lists of ``prebuild_langs``.
 
         Raises:

@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope, Send
 from deployments.batch.api.handle import BatchClient
 from deployments.batch.api.uploads import Uploads
 from deployments.errors import BadRequestError, InternalError
-from deployments.ingress.answers import caller_of, unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.ingress.route import Handler, Routes
+from deployments.ingress.stream import caller_of, unless_client_leaves
 from deployments.protocol.batches import (
     MAX_BATCHES_LISTED,
     MAX_FILES_LISTED,

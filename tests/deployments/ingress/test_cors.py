@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.service import Settings
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, assert_error, chat_body
 from tests.deployments.stand_in import StandIn

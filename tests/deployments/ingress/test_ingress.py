@@ -14,7 +14,7 @@ from ray.serve.exceptions import ReplicaUnavailableError
 
 from deployments.contract import BEGUN, ENGINE_DEAD, ENGINE_START_S, Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import ApiError, EngineError, OverloadedError
-from deployments.ingress.backend import HandleBackend
+from deployments.ingress.replicas import HandleBackend
 from deployments.protocol.generation.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
 from deployments.settings.scaling import Autoscaling
 from deployments.settings.service import Settings
@@ -42,8 +42,8 @@ def test_the_front_is_ready_when_the_graph_is_and_healthy_in_any_case(front: Fro
 
 
 async def test_a_controller_that_hangs_is_asked_once_and_its_last_answer_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.ingress.backend._READY_FOR_S", 0.0)
-    monkeypatch.setattr("deployments.ingress.backend._STATUS_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("deployments.ingress.replicas._READY_FOR_S", 0.0)
+    monkeypatch.setattr("deployments.ingress.replicas._STATUS_TIMEOUT_S", 0.05)
     answers_again = threading.Event()
     num_asked = 0
     running = SimpleNamespace(replica_states={"RUNNING": 1})
@@ -135,7 +135,7 @@ async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monke
         backend.check_room("alice")
     assert dict(error.value.headers) == {"Retry-After": "17"}
     backend.check_room("bob")
-    monkeypatch.setattr("deployments.ingress.backend._FULL_S", 0.0)
+    monkeypatch.setattr("deployments.ingress.replicas._FULL_S", 0.0)
     backend.check_room("alice")
 
 
@@ -150,7 +150,7 @@ async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monke
 async def test_what_had_not_begun_at_a_replica_that_died_is_sent_to_another(
     fault: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deployments.ingress.backend._RETRIES_S", (0.0, 0.0))
+    monkeypatch.setattr("deployments.ingress.replicas._RETRIES_S", (0.0, 0.0))
     replies: Any = Replies(fault, of_others=(BEGUN, {"choices": []}))
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     assert await first_item(backend, "alice") == {"choices": []}
@@ -159,7 +159,7 @@ async def test_what_had_not_begun_at_a_replica_that_died_is_sent_to_another(
 
 async def test_what_had_begun_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be what the engine died of."""
-    monkeypatch.setattr("deployments.ingress.backend._RETRIES_S", (0.0, 0.0))
+    monkeypatch.setattr("deployments.ingress.replicas._RETRIES_S", (0.0, 0.0))
     replies: Any = Replies(BEGUN, ActorDiedError(), of_others=(BEGUN, {"choices": []}))
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     with pytest.raises(ActorDiedError):
@@ -168,7 +168,7 @@ async def test_what_had_begun_is_not_sent_again(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_where_all_replicas_die_a_request_is_sent_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.ingress.backend._RETRIES_S", (0.0, 0.0))
+    monkeypatch.setattr("deployments.ingress.replicas._RETRIES_S", (0.0, 0.0))
     replies: Any = Replies(ActorDiedError())
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     with pytest.raises(ActorDiedError):
@@ -186,7 +186,7 @@ async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(
         num_looks += 1
         return num_looks == 3
 
-    monkeypatch.setattr("deployments.ingress.backend.has_no_replica", has_no_replica)
+    monkeypatch.setattr("deployments.ingress.replicas.has_no_replica", has_no_replica)
     monkeypatch.setattr("deployments.handles._CHECK_S", 0.01)
     replies: Any = Replies()
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
@@ -198,7 +198,7 @@ async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(
 async def test_a_request_that_starts_the_first_replica_is_told_to_come_back_where_that_takes_longer_than_it_may_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("deployments.ingress.backend.has_no_replica", lambda _: True)
+    monkeypatch.setattr("deployments.ingress.replicas.has_no_replica", lambda _: True)
     replies: Any = Replies()
     scaling = Autoscaling(min_replicas=0)
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key", autoscaling=scaling, max_queue_s=0.01))

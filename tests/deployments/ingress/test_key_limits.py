@@ -14,7 +14,7 @@ from openai.types.chat import ChatCompletionUserMessageParam
 from starlette.routing import Route
 
 from deployments.batch.api.routes import add_batch_routes
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches

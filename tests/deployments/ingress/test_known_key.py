@@ -6,7 +6,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.service import DEMO_TOKEN, Settings
 from tests.deployments.front import CHAT, LIMITS, MODEL, assert_error, chat_body

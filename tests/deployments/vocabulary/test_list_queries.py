@@ -186,7 +186,7 @@ async def test_who_looks_through_many_lists_loses_its_own_and_not_anothers(
     names = [f"en_{number}" for number in range(4)]
     for name in names:
         (folder / f"{name}.txt").write_text("the\ncat\nsat\n", encoding="utf-8")
-    size = queries_module._Listed(load_word_list(names[0], folder), ListOptions()).num_bytes
+    size = queries_module._CachedList(load_word_list(names[0], folder), ListOptions()).num_bytes
     lists._cache = queries_module._Cache(3 * size)
     reads, read = list[str](), load_word_list
 

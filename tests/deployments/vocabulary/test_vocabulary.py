@@ -12,6 +12,7 @@ import pytest
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings.service import Settings
 from deployments.vocabulary import deployment
+from deployments.vocabulary.compile_pool import CompilePool
 from deployments.vocabulary.deployment import Vocabulary
 from tests.vocab.toys import can_spell, toy_speller, toy_tokenizer
 from vocab.artefacts.store import ArtefactStore, SharedStore
@@ -43,7 +44,7 @@ SMALL = 4
 """``FIRST_WORDS`` in tests of a long list."""
 
 
-class CompilerHere:
+class CompilerHere(CompilePool):
     """Does jobs in a thread of this process, counts them, and waits where a test wants to look at those who wait."""
 
     def __init__(self, compiler: ListCompiler, store: ArtefactStore) -> None:
@@ -59,13 +60,13 @@ class CompilerHere:
 
     async def close(self) -> None: ...
 
-    async def compile(self, job: CompileList | ChangeList, owner: str) -> Compiled:
+    async def compile(self, job: CompileList | ChangeList, owner: str = "") -> Compiled:
         self.jobs.append(job)
         compiled = (await asyncio.to_thread(self._run, job)).compiled
         assert compiled is not None
         return compiled
 
-    async def measure(self, job: MeasureTexts, owner: str) -> int | None:
+    async def measure(self, job: MeasureTexts, owner: str = "") -> int | None:
         self.num_measured += 1
         return (await asyncio.to_thread(self._run, job)).fewest_tokens
 

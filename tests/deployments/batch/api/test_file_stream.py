@@ -9,8 +9,8 @@ from starlette.types import Message, Scope
 
 from deployments.batch.api.routes import FileStream
 from deployments.errors import InternalError, NotFoundError
-from deployments.ingress.answers import ClientLeft
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, FEW_BYTES, MANY_BYTES, SendAhead
+from deployments.ingress.stream import ClientLeft
 
 
 class File:

@@ -10,8 +10,8 @@ import openai
 import pytest
 
 from deployments.batch.api.uploads import MAX_FIELD_BYTES
+from deployments.ingress.app import create_app
 from deployments.ingress.connections.send_ahead import FEW_BYTES, MANY_BYTES
-from deployments.ingress.deployment import create_app
 from deployments.settings.limits import BatchLimits
 from deployments.settings.service import Settings
 from tests.deployments.batch.served import ENDPOINT, FEW, NOW, World, jsonl

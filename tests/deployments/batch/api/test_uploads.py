@@ -21,7 +21,7 @@ from deployments.errors import (
     TooManyRequestsError,
     UnsupportedMediaTypeError,
 )
-from deployments.ingress.answers import ClientLeft
+from deployments.ingress.stream import ClientLeft
 from tests.deployments.batch.forms import BOUNDARY, CONTENT_TYPE, form, part
 
 MAX_FILE_BYTES = 100_000

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from deployments.contract import Tool
-from deployments.ingress.deployment import create_app
-from deployments.ingress.routes.vocabularies import num_tool_tokens
+from deployments.ingress.app import create_app
+from deployments.ingress.vocabularies import num_tool_tokens
 from deployments.protocol.word_tools import EXERCISE_KINDS, MAX_ITEMS
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.service import Settings

@@ -24,8 +24,8 @@ from deployments.errors import (
     printable,
     root_cause,
 )
-from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
+from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Routes
 from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest, read_change
 from deployments.settings.service import Settings

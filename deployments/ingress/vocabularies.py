@@ -9,12 +9,12 @@ from fastapi import Request, Response
 
 from deployments.contract import Tool, WordToolRequest
 from deployments.errors import BadRequestError, NotFoundError, root_cause
-from deployments.ingress.answers import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
-from deployments.ingress.auth import CHARS_PER_TOKEN, take_tokens
-from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked, read_query, whole_number
 from deployments.ingress.connections.budgets import Backlog
+from deployments.ingress.key_limits import CHARS_PER_TOKEN, take_tokens
+from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Handler, Places, Routes
+from deployments.ingress.stream import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.openapi.answers import Exercises
 from deployments.protocol.openapi.document import TEXT

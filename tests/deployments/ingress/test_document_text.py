@@ -9,7 +9,7 @@ import httpx
 import psutil
 import pytest
 
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL, Front, assert_error

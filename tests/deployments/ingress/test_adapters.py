@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.keys import Key
 from deployments.settings.service import Settings
 from tests.deployments.front import CHAT, KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL, assert_error, chat_body
