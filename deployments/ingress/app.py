@@ -154,8 +154,6 @@ def _allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
 
 
 def _add_page(routes: Routes, page: Bundle) -> None:
-    """Add the files of the author's page."""
-
     async def serve(request: Request) -> Response:
         return page.answer(request)
 
@@ -165,8 +163,6 @@ def _add_page(routes: Routes, page: Bundle) -> None:
 
 
 def _add_documentation(routes: Routes, answers: Mapping[str, Callable[[], Response]], *, is_open: bool) -> None:
-    """Add the OpenAPI document, and the page that shows it."""
-
     async def serve(request: Request) -> Response:
         return answers[request.url.path]()
 
@@ -175,8 +171,6 @@ def _add_documentation(routes: Routes, answers: Mapping[str, Callable[[], Respon
 
 
 def _add_health(routes: Routes, backend: Backend) -> None:
-    """Add the routes ``/health`` and ``/ready``."""
-
     @routes.add("GET", "/health", answer=Health, part=None, is_open=True)
     async def health() -> Response:
         """Whether this process works: one that does not answer should be replaced."""
@@ -191,7 +185,6 @@ def _add_health(routes: Routes, backend: Backend) -> None:
 
 
 def _add_models(routes: Routes, settings: Settings, backend: Backend) -> None:
-    """Add the routes of the served model and its adapters (``/v1/models``)."""
     limits = settings.limits
     card: dict[str, Any] = {
         "id": settings.model_id,

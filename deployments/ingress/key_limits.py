@@ -88,7 +88,6 @@ async def _take(rates: Rates, scope: Scope, kind: RateKind, limit: int, cost: in
 
 
 def _add_rate_headers(scope: Scope, kind: RateKind, state: RateState) -> None:
-    """Add a rate's ``x-ratelimit-*`` headers to the answer."""
     add_headers(
         scope,
         {

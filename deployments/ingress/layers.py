@@ -221,7 +221,6 @@ def key_check(digests: Mapping[str, str], is_open: Callable[[bytes], bool], *, a
 
 
 def _keys_in_headers(scope: Scope) -> Iterator[bytes]:
-    """Yield the keys in the headers ``X-API-Key`` and ``Authorization: Bearer``."""
     for name, value in scope["headers"]:
         if name == b"x-api-key":
             yield value.strip()

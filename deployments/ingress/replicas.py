@@ -29,7 +29,7 @@ from deployments.errors import EngineError, OverloadedError
 from deployments.handles import Watch, abandon, has_no_replica
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
-from deployments.vocabulary.list_queries import Question
+from deployments.vocabulary.queries import Question
 
 logger = logging.getLogger("ray.serve.wordbound")
 

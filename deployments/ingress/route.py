@@ -157,6 +157,5 @@ def raw_path(scope: Mapping[str, Any]) -> bytes:
 
 
 def _pattern(path: str) -> re.Pattern[bytes]:
-    """Return what matches a path as it is sent."""
     made = _PARAMETER.sub(lambda found: ".+" if found[1] else _ID, re.escape(path))
     return re.compile(made.encode())

@@ -193,7 +193,6 @@ class RowStream(Response):
         await send({"type": "http.response.body", "body": piece, "more_body": False})
 
     async def _as_bytes(self) -> AsyncGenerator[memoryview]:
-        """Yield the rows' numbers, several rows at once."""
         async for array in self._items():
             yield array.view(np.uint8).reshape(-1).data
 
@@ -253,7 +252,6 @@ async def _first_items(answer: AsyncGenerator[RowsItem], request: Request) -> tu
 
 
 async def _only_item(answer: AsyncGenerator[RowsItem], request: Request) -> dict[str, Any]:
-    """Return the only item of an answer; raise it where it is an error."""
     async with aclosing(answer):
         item = await anext(answer, None)
     if not isinstance(item, dict):
@@ -270,7 +268,6 @@ async def _numbers(array: Any) -> AsyncGenerator[bytes]:
 
 
 def _num_bytes(described: dict[str, Any], body: dict[str, Any]) -> int:
-    """Return the bytes of all rows of an answer, by their shape and type."""
     num_prompts, num_columns = described["shape"]
     # The likeliest tokens are pairs of 4 bytes each.
     return int(num_prompts * num_columns * (8 if "top_logprobs" in body else np.dtype(body["dtype"]).itemsize))

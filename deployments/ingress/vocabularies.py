@@ -33,7 +33,7 @@ from deployments.protocol.word_tools import (
 from deployments.rates import Rates
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
-from deployments.vocabulary.list_queries import AskCheck, AskVocabularies, AskWords, Question
+from deployments.vocabulary.queries import AskCheck, AskVocabularies, AskWords, Question
 from vocab.answers import CheckReport, NextWords, OtherWords, RewrittenText, VocabularyList, VocabularyWords
 from vocab.errors import UnknownLanguageError, UnsupportedScriptError
 from vocab.text.formats import Format

@@ -41,7 +41,6 @@ from deployments.replica.answers.chat_answerer import ChatAnswerer
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.answers.support import with_mask_engine_for
 from deployments.replica.engine import configuration, engine
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.autoscaling import METRIC
 from deployments.replica.engine.health import (
     EngineWatch,
@@ -51,6 +50,7 @@ from deployments.replica.engine.health import (
     prepare_proof,
     prove_enforcement,
 )
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompts.chat_template import Prompts
@@ -313,7 +313,6 @@ class Replica(LLMServer):
         return {METRIC: float(self._semaphore.num_taken + self._semaphore.num_waiting)}
 
     def _num_under_way(self) -> int:
-        """Return how many sequences are under way, those of lines included."""
         return self._semaphore.num_taken + self._lines.num_taken
 
     def _num_batch_sequences(self, settings: Settings) -> int:
@@ -344,12 +343,10 @@ async def with_time_limit(seconds: float, answer: AsyncGenerator[Item]) -> Async
 
 
 def _engine_dead() -> EngineError:
-    """Return the 503 of a replica whose engine has ended."""
     return _refusal("The engine of this replica has ended.", ENGINE_DEAD, ENGINE_START_S)
 
 
 def _refusal(message: str, code: str, retry_after_s: int) -> EngineError:
-    """Return a 503 that asks the client to try again."""
     return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s)
 
 

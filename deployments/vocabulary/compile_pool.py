@@ -111,7 +111,6 @@ class CompilePool:
         await asyncio.gather(self._short.close(), self._long.close())
 
     async def _ask(self, process: "ProcessInTurns", job: Job, owner: str) -> Reply:
-        """Return the reply to a job; raise the error in it."""
         reply = await process.ask(job, owner)
         if reply.error is not None:
             raise reply.error
@@ -131,7 +130,6 @@ def _is_clients(job: Job | CheckStructure) -> bool:
 
 
 def _is_short(job: CompileList | ChangeList) -> bool:
-    """Return whether a job has few enough words of a client's for the process of short jobs."""
     words = job.words if isinstance(job, CompileList) else (*job.extra_words, *job.exclude_words)
     return words is not None and len(words) <= SHORT_LIST and sum(map(len, words)) <= SHORT_LIST_CHARS
 
@@ -226,7 +224,6 @@ class ProcessInTurns:
         self._num_waiting -= Counter([owner])
 
     async def _end_idle(self) -> None:
-        """End the process that has had no job for a while."""
         if not self._turns.num_taken:
             async with self._turns.take(1, NO_OWNER):
                 await asyncio.to_thread(self._end, "had nothing to do")
@@ -267,7 +264,6 @@ class ProcessInTurns:
         raise CompileError("the service is ending" if self._is_closed else "compile processes die before they begin")
 
     def _ready_process(self) -> CompileProcess:
-        """Return a process that is ready; start one where none is alive."""
         if self._process is not None and not self._process.is_alive():
             self._process.reap()
             self._process = None

@@ -26,7 +26,7 @@ from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
-from deployments.vocabulary.list_queries import ListQueries, Question, Stamp, stamp_of
+from deployments.vocabulary.queries import ListQueries, Question, Stamp, stamp_of
 from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.compiler.compile_process import WorkerCommand
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
@@ -251,12 +251,10 @@ class VocabularyDeployment:
 
 
 def _digest(words: tuple[str, ...]) -> bytes:
-    """Hash words, for a key of the cache."""
     return hashlib.sha256(json.dumps(words).encode()).digest()
 
 
 def _command(settings: Settings) -> WorkerCommand:
-    """Return how compile processes are started with these settings."""
     return WorkerCommand(
         folder=settings.resolved_artefact_dir(),
         max_bytes=settings.artefact_bytes,

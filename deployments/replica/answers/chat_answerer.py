@@ -22,7 +22,7 @@ from deployments.replica.answers.forms import answer_form, with_model, with_timi
 from deployments.replica.answers.support import check_fields, check_supported
 from deployments.replica.answers.tool_calls import ToolCallForm
 from deployments.replica.engine import configuration, engine
-from deployments.replica.engine.adapters import LoadedAdapters, name_of
+from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts import chat_template
 from deployments.replica.prompts.chat_template import Prompts, hint_line, text_of

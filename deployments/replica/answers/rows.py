@@ -23,7 +23,7 @@ from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers.constrained_answer import to_engine_error
 from deployments.replica.engine import configuration, engine
-from deployments.replica.engine.adapters import LoadedAdapters
+from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.prompts.tokenization import completion_tokens
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts, special_ids

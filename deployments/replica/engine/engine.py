@@ -290,7 +290,6 @@ async def answer(server: LLMServer, request: Request) -> AsyncIterator[Part | An
 
 
 def _refusal_of(request: Request, error: Mapping[str, Any]) -> EngineError:
-    """Map an error of a request to the ``EngineError`` that the client gets."""
     if error.get("param") == STRUCTURE and request._structure_param is not None:
         said = f"The engine cannot follow '{request._structure_param}': {_without_suffix(error['message'])}."
         return EngineError(400, said, param=request._structure_param)

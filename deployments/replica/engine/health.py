@@ -216,7 +216,6 @@ def prepare_proof(tokenizer: Any, settings: Settings, store: ArtefactStore) -> N
 
 
 def _explain(fault: str) -> str:
-    """Return the message of an engine that does not keep to word lists, with what to do."""
     return (
         f"the engine does not keep to word lists: asked for a text of {', '.join(PROOF_LIST.words)}, {fault}. "
         "Its process has not loaded the vLLM plugin 'wordbound': install this package in the environment of the "

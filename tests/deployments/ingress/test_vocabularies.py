@@ -11,7 +11,7 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
-from deployments.vocabulary.list_queries import AskCheck
+from deployments.vocabulary.queries import AskCheck
 from tests.deployments.front import LIMITS, Front, assert_error
 from wordbound.cli import app
 

@@ -11,7 +11,7 @@ from ray.exceptions import ActorDiedError
 from deployments.contract import ENGINE_START_S, ResolvedVocabulary, VocabularySpec
 from deployments.errors import OverloadedError
 from deployments.vocabulary.client import VocabularyClient
-from deployments.vocabulary.list_queries import AskVocabularies
+from deployments.vocabulary.queries import AskVocabularies
 from tests.deployments.stand_in import StandIn
 from vocab.errors import ArtefactError, UnknownLanguageError
 

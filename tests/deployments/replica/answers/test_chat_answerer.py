@@ -16,8 +16,8 @@ from vllm.outputs import CompletionOutput
 from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.replica.answers.chat_answerer import ChatAnswerer
 from deployments.replica.deployment import Replica
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.health import check_context
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.chat_template import Prompts, hint_line
 from deployments.replica.prompts.plain_text import PlainText

@@ -20,7 +20,7 @@ from deployments.contract import Caller
 from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 

@@ -13,7 +13,7 @@ from ray.serve.llm.deployment import LLMServer
 from deployments.adapter_register import Register, Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters, name_of
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters, name_of
 from deployments.settings.service import Settings
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError, Card

@@ -11,8 +11,8 @@ import pytest
 from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
 from deployments.settings.limits import Limits
-from deployments.vocabulary import list_queries as queries_module
-from deployments.vocabulary.list_queries import AskCheck, AskVocabularies, AskWords, ListQueries
+from deployments.vocabulary import queries as queries_module
+from deployments.vocabulary.queries import AskCheck, AskVocabularies, AskWords, ListQueries
 from vocab.errors import InvalidWordListError, OptionsError, UnknownLanguageError, WordListError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions

@@ -207,13 +207,11 @@ class ListQueries:
             return error.with_traceback(None)
 
     def _answer(self, question: Question, owner: str) -> bytes:
-        """Dispatch a question: which lists there are, words of one, or the check of a text."""
         if isinstance(question, AskCheck):
             return self._check(question, owner)
         return _json(self._words(question, owner) if isinstance(question, AskWords) else self._vocabularies())
 
     def _vocabularies(self) -> dict[str, Any]:
-        """List the vocabularies there are: files, languages and levels."""
         files, cleaned = list_files(self._folder), cleaned_languages()
         data = [
             {
