@@ -141,7 +141,7 @@ def add_word_tools(
         asked = await read_checked(request, limits, partial(read, **known))
         caller = caller_of(request)
         with api_errors(request, asked.list_param):
-            await take_tokens(rates, request.scope, settings, num_tool_tokens(tool, asked.body, limits), _SHORTER)
+            await take_tokens(rates, request.scope, settings, _num_tool_tokens(tool, asked.body, limits), _SHORTER)
             vocabulary = await unless_client_leaves(request.receive, backend.resolve(asked.vocabulary, caller.owner))
             answer = backend.answer(WordToolRequest(tool, asked.body, vocabulary, asked.vocabulary, caller))
             return await respond(request, answer, is_stream=bool(asked.body.get("stream")), backlog=backlog)
@@ -167,7 +167,7 @@ def add_word_tools(
         return await respond_to(request, "exercises", read_exercises)
 
 
-def num_tool_tokens(tool: Tool, body: dict[str, Any], limits: Limits) -> int:
+def _num_tool_tokens(tool: Tool, body: dict[str, Any], limits: Limits) -> int:
     """Estimate the tokens that a word tool may cost.
 
     A row counts as one, for it is a token that is drawn.

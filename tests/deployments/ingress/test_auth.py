@@ -2,14 +2,10 @@
 
 import logging
 
-import httpx
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deployments.ingress.app import create_app
-from deployments.settings.service import Settings
-from tests.deployments.front import CHAT, KEY, KEYS, MODEL, Front, assert_error, chat_body, raw_request
-from tests.deployments.stand_in import StandIn
+from tests.deployments.front import CHAT, KEY, KEYS, Front, assert_error, chat_body, client_of, raw_request
 
 UNKEYED = [
     {},
@@ -90,14 +86,16 @@ def test_health_needs_no_key(front: Front) -> None:
 
 
 async def test_a_key_in_the_query_is_refused_where_the_setting_says_so_and_taken_out_all_the_same() -> None:
-    settings = Settings(model_id=MODEL, secret_token=KEY, allow_query_token=False)
-    app, queries = create_app(settings, StandIn()), list[bytes]()
+    queries = list[bytes]()
 
-    async def server(scope: Scope, receive: Receive, send: Send) -> None:
-        await app(scope, receive, send)
-        queries.append(scope["query_string"])
+    def noted(app: ASGIApp) -> ASGIApp:
+        async def note(scope: Scope, receive: Receive, send: Send) -> None:
+            await app(scope, receive, send)
+            queries.append(scope["query_string"])
 
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(server), base_url="http://localhost") as client:
+        return note
+
+    async with client_of(allow_query_token=False, around=noted) as client:
         assert_error(await client.get(f"/v1/models?a=1&token={KEY}&b=2"), 401, code="invalid_api_key")
         assert (await client.get(f"/health?token={KEY}")).status_code == 200
     assert queries == [b"a=1&b=2", b""]

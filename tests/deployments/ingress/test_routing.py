@@ -22,19 +22,18 @@ from tests.deployments.front import (
     Front,
     assert_error,
     chat_body,
+    client_of,
     completion_body,
     raw_request,
 )
 from tests.deployments.stand_in import StandIn
 
-SMALL = Settings(
-    model_id=MODEL,
-    secret_token=KEY,
-    keys={**KEY_SETTINGS, "third": Key(sha256=digest_of(b"third-key"))},
-    max_sequences=2,
-    max_queued_requests=2,
-)
-"""Takes four requests at once."""
+SMALL: dict[str, Any] = {
+    "keys": {**KEY_SETTINGS, "third": Key(sha256=digest_of(b"third-key"))},
+    "max_sequences": 2,
+    "max_queued_requests": 2,
+}
+"""Of a service that takes four requests at once."""
 
 BAD_HOSTS = [b"a/b", b"a?b", b"a#b", b"u@a", b"a\\b", b"a b", b"", b"a:b", b"a:1:2", b"[::1", b"a,b", "é".encode()]
 GOOD_HOSTS = [b"localhost", b"127.0.0.1:8000", b"example.org", b"[::1]:8000", b"my_service.internal:80"]
@@ -153,7 +152,8 @@ def test_what_is_not_http_is_refused(front: Front, request_line: bytes) -> None:
 
 async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_read() -> None:
     """Of a key that has three, six answers are made while nobody reads them; those of rows free theirs at the start."""
-    app, may_read = create_app(SMALL, StandIn()), asyncio.Event()
+    settings = Settings(model_id=MODEL, secret_token=KEY, **SMALL)
+    app, may_read = create_app(settings, StandIn()), asyncio.Event()
 
     async def ask(path: str, body: dict[str, Any]) -> None:
         async def receive() -> Message:
@@ -186,8 +186,7 @@ async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_re
 async def test_no_more_requests_to_some_paths_at_once_than_configured() -> None:
     """A key has three quarters of them, and who finds none is told to come back."""
     backend = StandIn()
-    transport = httpx.ASGITransport(create_app(SMALL, backend))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+    async with client_of(backend, **SMALL) as client:
 
         def ask(key: str, path: str = CHAT, text: str = "please stall") -> asyncio.Task[httpx.Response]:
             body = chat_body(text) if path == CHAT else completion_body(text)

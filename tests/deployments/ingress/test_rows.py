@@ -9,14 +9,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.contract import ReplicaRequest
-from deployments.ingress.app import create_app
 from deployments.ingress.connections.send_ahead import MANY_BYTES
 from deployments.settings.keys import Key, digest_of
-from deployments.settings.service import Settings
-from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
+from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, client_of, wait_until
 from tests.deployments.stand_in import LEAST, NUM_TOKENS, StandIn, row
 
 LOGPROBS = "/v1/logprobs"
@@ -133,16 +131,19 @@ class Long(StandIn):
 
 
 async def test_short_parts_are_one_message_and_long_ones_are_pieces() -> None:
-    app, sent = create_app(Settings(model_id=MODEL, secret_token=KEY), Long()), list[Message]()
+    sent = list[Message]()
 
-    async def server(scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_noted(message: Message) -> None:
-            sent.append(message)
-            await send(message)
+    def noted(app: ASGIApp) -> ASGIApp:
+        async def note(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_noted(message: Message) -> None:
+                sent.append(message)
+                await send(message)
 
-        await app(scope, receive, send_noted)
+            await app(scope, receive, send_noted)
 
-    async with client_of(server) as client:
+        return note
+
+    async with client_of(Long(), key=KEY, around=noted) as client:
         await client.post(LOGPROBS, json={"prompt": "a", "dtype": "float16"})
     bodies = [message["body"] for message in sent[1:]]
     assert [len(body) for body in bodies] == [30_000, MANY_BYTES, MANY_BYTES]
@@ -174,20 +175,14 @@ class Large(StandIn):
         await asyncio.sleep(3600)
 
 
-def client_of(app: Any, **headers: str) -> httpx.AsyncClient:
-    headers = {"X-API-Key": KEY, **headers}
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost", headers=headers)
-
-
 async def test_rows_that_cannot_be_held_are_refused_before_they_come() -> None:
-    async with client_of(create_app(Settings(model_id=MODEL, secret_token=KEY), Large())) as client:
+    async with client_of(Large(), key=KEY) as client:
         assert_error(await client.post(LOGPROBS, json={"prompt": "a"}), 503, code="overloaded")
 
 
 async def test_the_prompts_of_rows_count_towards_the_tokens_of_a_key() -> None:
     keys = {"few": Key(sha256=digest_of(b"few"), tokens_per_minute=10)}
-    app = create_app(Settings(model_id=MODEL, secret_token=KEY, keys=keys), StandIn())
-    async with client_of(app, **{"X-API-Key": "few"}) as client:
+    async with client_of(key="few", keys=keys) as client:
         assert_error(await client.post(LOGPROBS, json={"prompt": [list(range(10)), [3]]}), 400, param="prompt")
         scored = await client.post(SCORES, json={"prompt": [1, 2], "token_ids": [3]})
         assert scored.headers["x-ratelimit-remaining-tokens"] == "7"
@@ -199,9 +194,8 @@ async def test_the_prompts_of_rows_count_towards_the_tokens_of_a_key() -> None:
 
 async def test_a_web_page_may_read_what_describes_the_rows() -> None:
     page = "https://page.example.com"
-    app = create_app(Settings(model_id=MODEL, secret_token=KEY, cors_origins=(page,)), StandIn())
-    async with client_of(app, Origin=page) as client:
-        answer = await client.post(LOGPROBS, json={"prompt": "a"})
+    async with client_of(key=KEY, cors_origins=(page,)) as client:
+        answer = await client.post(LOGPROBS, json={"prompt": "a"}, headers={"Origin": page})
     exposed = answer.headers["access-control-expose-headers"].lower()
     assert {"x-wordbound-shape", "x-wordbound-dtype", "x-wordbound-prompt-tokens"} <= set(exposed.split(", "))
     assert min(map(min, rows_of(answer))) == LEAST

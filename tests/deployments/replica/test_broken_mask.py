@@ -103,6 +103,10 @@ COMPLETION_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """The same of completions."""
 
 
+def chat_of(text: str) -> ChatBody:
+    return {**BODY, "messages": [{"role": "user", "content": text}]}
+
+
 def free(body: dict[str, Any]) -> TextRequest:
     return TextRequest(body, None, Decoding(), Caller("alice", "req-1"))
 
@@ -121,6 +125,14 @@ async def asked(
 @pytest.fixture(scope="module")
 def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> ReplicaWorld:
     return ReplicaWorld(smollm2_path, tmp_path_factory.mktemp("artefacts"))
+
+
+@pytest.fixture
+def tight(world: ReplicaWorld) -> Iterator[ReplicaWorld]:
+    """The same while its mask holds."""
+    world.engine.leaks = False
+    yield world
+    world.engine.leaks = True
 
 
 def read(items: list[Any]) -> tuple[list[dict[str, Any]], ApiError | None]:
@@ -208,10 +220,34 @@ async def test_prompts_that_end_inside_a_word_or_differently_are_refused(world: 
     assert (sent, error.status, error.param) == ([], 400, "prompt")
 
 
-async def test_a_prompt_that_is_too_long_is_refused(world: ReplicaWorld) -> None:
-    [error] = await world.items(free({**COMPLETION, "prompt": "a " * 3000}))
+@pytest.mark.parametrize(("num_tokens", "limit"), [(3000, "1024 tokens"), (1100, "1024 tokens")])
+async def test_a_prompt_that_is_too_long_is_refused(world: ReplicaWorld, num_tokens: int, limit: str) -> None:
+    """The limit is the service's own: the engine reads 2,048."""
+    text = "a " * num_tokens
+    for body, param in (({**COMPLETION, "prompt": text}, "prompt"), (chat_of(text), "messages")):
+        [error] = await world.items(free(body))
+        assert isinstance(error, ApiError)
+        assert (error.status, error.code, error.param) == (400, "context_length_exceeded", param)
+        assert limit in error.message
+
+
+@pytest.mark.parametrize("fields", [{"temperature": "hot"}, {"top_logprobs": 3}], ids=str)
+async def test_a_body_that_the_engine_does_not_take_is_refused(world: ReplicaWorld, fields: dict[str, Any]) -> None:
+    [error] = await asked(world, fields, {}, 1)
     assert isinstance(error, ApiError)
-    assert (error.status, error.code) == (400, "context_length_exceeded")
+    assert (error.status, error.type) == (400, "invalid_request_error")
+
+
+@pytest.mark.parametrize(("decoding", "are_alike"), [({}, True), ({"num_beams": 4}, False)])
+async def test_several_texts_may_be_asked_for_at_temperature_0(
+    tight: ReplicaWorld, decoding: dict[str, Any], are_alike: bool
+) -> None:
+    """vLLM refuses them; samples are one given several times, and beams draw nothing."""
+    [answer] = await asked(tight, {"n": 2, "temperature": 0}, decoding, 1)
+    assert isinstance(answer, dict), answer
+    first, second = (choice["message"]["content"] for choice in answer["choices"])
+    assert first and (first == second) is are_alike
+    assert answer["id"].endswith("req-1")
 
 
 async def test_a_completion_without_a_list_is_vllms_own_and_may_begin_with_its_prompt(world: ReplicaWorld) -> None:
