@@ -267,7 +267,7 @@ class RowAnswerer:
             return list(prompts)  # type: ignore[arg-type]  # all are of one kind
         fields = {name: body[name] for name in ("add_special_tokens",) if name in body}
         asked = {"model": self._settings.model_id, "prompt": list(prompts), "max_tokens": 1, **fields}
-        request = engine.completion_request(
+        request = engine.engine_request(
             asked, request_id=caller.request_id, max_input_tokens=self._settings.limits.max_input_tokens
         )
         read = await completion_tokens(self._server, request)

@@ -27,6 +27,7 @@ from deployments.contract import BEGUN, ReplicaRequest, ResolvedVocabulary, Voca
 from deployments.offline.engine_stage import make_replica
 from deployments.replica.deployment import Replica
 from deployments.settings.service import Settings
+from tests.deployments.handles import Handle
 from tests.deployments.search.toy_engine import ToyEngine, joined
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.tokenizer import Speller
@@ -126,16 +127,12 @@ class LeakyEngine(ToyEngine):
 
 
 class Lists:
-    """A handle of the vocabulary deployment, which knows one list."""
+    """The vocabulary deployment, which knows one list."""
 
     def __init__(self, vocabulary: ResolvedVocabulary) -> None:
         self._vocabulary = vocabulary
-        self.resolve_or_refuse = SimpleNamespace(remote=lambda *_: asyncio.ensure_future(self._resolve()))
 
-    def running_replicas_populated(self) -> bool:
-        return True
-
-    async def _resolve(self) -> ResolvedVocabulary:
+    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         return self._vocabulary
 
 
@@ -164,7 +161,7 @@ class ReplicaWorld:
             # What a replica sets for its engine's process.
             for variable in (ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, "WORDBOUND_MASK_STATISTICS"):
                 patch.setenv(variable, "")
-            return await make_replica(self.settings, vocabulary=Lists(self.vocabulary), client=self.engine)
+            return await make_replica(self.settings, vocabulary=Handle(Lists(self.vocabulary)), client=self.engine)
 
     async def items(self, request: ReplicaRequest) -> list[Any]:
         """The items of an answer, after what says that it has begun."""

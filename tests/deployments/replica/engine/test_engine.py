@@ -128,7 +128,7 @@ def test_structures_that_vllm_does_not_take_together_are_refused() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9}
     structured = {"structured_outputs": {"json": "{", "choice": ["a"]}}
     with pytest.raises(EngineError) as refused:
-        engine.chat_request(body | structured, request_id="r", max_input_tokens=10)
+        engine.engine_request(body | structured, request_id="r", max_input_tokens=10)
     assert (refused.value.status, refused.value.type) == (400, "invalid_request_error")
 
 
