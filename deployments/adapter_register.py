@@ -163,11 +163,9 @@ class Register:
             ) from error
 
     def _is_whole(self, copy: str) -> bool:
-        """Return whether a copy has the files that every adapter needs."""
         return all((self.folder / copy / file).is_file() for file in (CONFIG, WEIGHTS))
 
     def _delete_old_copies(self, adapters: Mapping[str, Registered]) -> None:
-        """Delete copies of adapters that are in no register and long unused."""
         used = {one.copy for one in adapters.values()}
         for path in self.folder.iterdir():
             is_old = path.is_dir() and path.name not in used and time.time() - path.stat().st_mtime > _KEEP_S

@@ -14,8 +14,8 @@ from ray.serve.llm import build_llm_deployment
 
 from deployments.batch.api import mount_batches
 from deployments.batch.deployment import Batches
-from deployments.ingress.deployment import Ingress, max_chats
-from deployments.ingress.routing import is_loopback
+from deployments.ingress.app import Ingress, max_chats
+from deployments.ingress.layers import is_loopback
 from deployments.ray_private import serve_client
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.configuration import engine_config

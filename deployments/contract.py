@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, TypedDict
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, TypedDict
 
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -285,6 +285,9 @@ class ResolvedVocabulary(BaseModel):
 class TextRequest:
     """A checked request for text, from the ingress to the engine; ``vocabulary`` is None for free text."""
 
+    fewer: ClassVar = ("tokens", "max_tokens")
+    """What to ask for less of where an answer takes too long, and its field."""
+
     body: ChatBody
     vocabulary: ResolvedVocabulary | None
     decoding: Decoding
@@ -308,6 +311,8 @@ class TextRequest:
 class RowsRequest:
     """A checked request for next-token rows; where its body has ``token_ids``, for the log-probabilities of those."""
 
+    fewer: ClassVar = ("prompts", "prompt")
+
     body: dict[str, Any]
     caller: Caller
 
@@ -315,6 +320,8 @@ class RowsRequest:
 @dataclass(frozen=True)
 class WordToolRequest:
     """A checked request to a word tool; ``spec`` is the list as it was asked for."""
+
+    fewer: ClassVar = ("words", "top")
 
     tool: Tool
     body: dict[str, Any]
@@ -326,6 +333,8 @@ class WordToolRequest:
 @dataclass(frozen=True)
 class TokensRequest:
     """A request for the tokens of a text, or the text of tokens; with an empty body, for all tokens of the model."""
+
+    fewer: ClassVar = ("tokens", "max_tokens")
 
     body: dict[str, Any]
     caller: Caller

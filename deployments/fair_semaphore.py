@@ -100,7 +100,7 @@ class FairSemaphore:
         With ``has_begun`` it is a later turn of a request that has had one: it waits for as long as it takes.
 
         Raises:
-            ShareFullError: Too many requests wait, or this one has waited too long, or probably would.
+            SemaphoreFullError: Too many requests wait, or this one has waited too long, or probably would.
         """
         most = self.most_of(max_of_key)
         wanted = min(num_sequences, most)
@@ -119,7 +119,7 @@ class FairSemaphore:
         It then takes its turns one by one (``has_begun``).
 
         Raises:
-            ShareFullError: As of ``take``.
+            SemaphoreFullError: As of ``take``.
         """
         most = self.most_of(max_of_key)
         await self._wait_for(_Waiting(1, most, False, asyncio.get_running_loop().create_future()), owner)
@@ -200,7 +200,6 @@ class FairSemaphore:
         return min(max(math.ceil(self._wait_s(self.num_waiting + num_sequences)), 1), _MAX_RETRY_S)
 
     def _give_back(self, num_sequences: int, owner: str) -> None:
-        """Return a key's sequences, and let the next requests begin."""
         self._num_free += num_sequences
         self._taken[owner] -= num_sequences
         self._start_waiting()

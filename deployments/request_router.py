@@ -75,7 +75,6 @@ class ReplicaRouter(RequestRouter):
         return [two] if self._is_busy(preferred, running) else [[preferred], two]
 
     def _is_busy(self, preferred: RunningReplica, running: list[RunningReplica]) -> bool:
-        """Return whether a replica has many more sequences than the least busy one, as far as this process knows."""
         return self._load(preferred) > _MAX_TIMES * min(map(self._load, running)) + _MAX_EXTRA
 
     def _load(self, replica: RunningReplica) -> int:
@@ -88,7 +87,6 @@ class ReplicaRouter(RequestRouter):
 
 
 def _num_sequences(arguments: list[Any]) -> int:
-    """Return how many sequences of the engine a request takes; what is no text counts as one."""
     request = arguments[0] if arguments else None
     return request.num_sequences if isinstance(request, TextRequest) else 1
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.service import Settings
 from deployments.settings.sources import SECRET_NAME
 

@@ -17,10 +17,10 @@ from starlette.types import Receive, Scope, Send
 from deployments.batch.uploads import Uploads
 from deployments.contract import Caller
 from deployments.errors import ApiError, BadRequestError, InternalError, error_of, to_api_error
-from deployments.ingress.answers import caller_of, unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.ingress.route import Handler, Routes
+from deployments.ingress.stream import caller_of, unless_client_leaves
 from deployments.protocol.batches import (
     MAX_BATCHES_LISTED,
     MAX_FILES_LISTED,

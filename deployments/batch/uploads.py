@@ -23,8 +23,8 @@ from deployments.errors import (
     UnsupportedMediaTypeError,
     printable,
 )
-from deployments.ingress.answers import ClientLeft
 from deployments.ingress.body import check_not_compressed, says_more_than
+from deployments.ingress.stream import ClientLeft
 
 FILE: Final = "file"
 MAX_FIELD_BYTES: Final = 1024

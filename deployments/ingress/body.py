@@ -13,7 +13,7 @@ from deployments.errors import (
     UnsupportedMediaTypeError,
     printable,
 )
-from deployments.ingress.answers import ClientLeft
+from deployments.ingress.stream import ClientLeft
 from deployments.protocol.strict_json import JsonError, loads
 from deployments.settings.limits import Limits
 

@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import MethodNotAllowedError, NotFoundError
 from deployments.ingress.connections.budgets import SLOT, SharedBudget
-from deployments.ingress.routing import raw_path
 from deployments.protocol.openapi.document import Operation, OperationAnswer, OperationBody
 from deployments.protocol.validation import Schema
 from deployments.settings.keys import Part
@@ -151,7 +150,12 @@ class TakePlaces:
             await self._app(scope, receive, send_made)
 
 
+def raw_path(scope: Mapping[str, Any]) -> bytes:
+    """Return the path as it was sent, not decoded, without the query."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return path.partition(b"?")[0]
+
+
 def _pattern(path: str) -> re.Pattern[bytes]:
-    """Return what matches a path as it is sent."""
     made = _PARAMETER.sub(lambda found: ".+" if found[1] else _ID, re.escape(path))
     return re.compile(made.encode())

@@ -26,9 +26,9 @@ from deployments.offline.row_requests import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
 from deployments.ray_private import VLLMEngine, normalize_engine_kwargs, set_engine, vLLMEngineStageUDF
 from deployments.replica.deployment import Replica
-from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.configuration import engine_config, resolve_dtype
 from deployments.replica.engine.engine import is_dead, max_sequences
+from deployments.replica.engine.loaded_adapters import EngineAdapters
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -41,7 +41,6 @@ from deployments.replica.answers.chat_answerer import ChatAnswerer
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.answers.support import with_mask_engine_for
 from deployments.replica.engine import configuration, engine
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.autoscaling import METRIC
 from deployments.replica.engine.health import (
     EngineWatch,
@@ -51,6 +50,7 @@ from deployments.replica.engine.health import (
     prepare_proof,
     prove_enforcement,
 )
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompts.chat_template import Prompts
@@ -73,14 +73,6 @@ Item = TypeVar("Item")
 _TEXTS_AT_ONCE: Final = 1
 """Bodies of ``/tokenize`` and ``/detokenize``: vLLM tokenizes in one thread, in which chats wait behind them. One of
 1 MiB takes about a second."""
-
-FEWER: Final[Mapping[type[ReplicaRequest], tuple[str, str]]] = {
-    TextRequest: ("tokens", "max_tokens"),
-    RowsRequest: ("prompts", "prompt"),
-    WordToolRequest: ("words", "top"),
-    TokensRequest: ("tokens", "max_tokens"),
-}
-"""What to ask for less of where an answer takes too long, and its field."""
 
 
 class Replica(LLMServer):
@@ -192,7 +184,6 @@ class Replica(LLMServer):
         if engine.is_dead(self):
             yield _engine_dead()
             return
-        fewer = FEWER[type(request)]
         try:
             await self._check(request)
             async with self._turn(request):
@@ -206,8 +197,8 @@ class Replica(LLMServer):
         except TimeoutError:
             yield EngineError(
                 504,
-                f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer {fewer[0]}.",
-                param=fewer[1],
+                f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer {request.fewer[0]}.",
+                param=request.fewer[1],
                 code="answer_timeout",
             )
         except SemaphoreFullError as full:
@@ -322,7 +313,6 @@ class Replica(LLMServer):
         return {METRIC: float(self._semaphore.num_taken + self._semaphore.num_waiting)}
 
     def _num_under_way(self) -> int:
-        """Return how many sequences are under way, those of lines included."""
         return self._semaphore.num_taken + self._lines.num_taken
 
     def _num_batch_sequences(self, settings: Settings) -> int:
@@ -353,12 +343,10 @@ async def with_time_limit(seconds: float, answer: AsyncGenerator[Item]) -> Async
 
 
 def _engine_dead() -> EngineError:
-    """Return the 503 of a replica whose engine has ended."""
     return _refusal("The engine of this replica has ended.", ENGINE_DEAD, ENGINE_START_S)
 
 
 def _refusal(message: str, code: str, retry_after_s: int) -> EngineError:
-    """Return a 503 that asks the client to try again."""
     return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s)
 
 

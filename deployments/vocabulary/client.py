@@ -17,7 +17,7 @@ from deployments.contract import ENGINE_START_S, ResolvedVocabulary, VocabularyS
 from deployments.errors import UNAVAILABLE, OverloadedError, root_cause
 from deployments.handles import Watch, abandon, has_no_replica
 from deployments.settings.keys import NO_OWNER
-from deployments.vocabulary.list_queries import Question
+from deployments.vocabulary.queries import Question
 from vocab.errors import VocabularyError
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -100,5 +100,4 @@ class VocabularyClient:
 
 
 def _away() -> OverloadedError:
-    """Return the error of a deployment that cannot be reached."""
     return OverloadedError("The word lists cannot be reached now. Try again in a moment.", ENGINE_START_S)

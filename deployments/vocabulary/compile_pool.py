@@ -13,8 +13,11 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from functools import partial
+from typing import Any, Final
 
 from deployments.fair_semaphore import FairSemaphore
 from deployments.handles import abandon
@@ -64,10 +67,11 @@ class CompilePool:
     """Compiles lists in two processes, for short and for long jobs. Called from one event loop."""
 
     def __init__(self, command: WorkerCommand, limits: CompileLimits) -> None:
-        start = _ListStart(command)
-        self._long = Lane(start, limits, limits.idle_s, MAX_WAITING_LONG)
+        self._command = command
+        make = partial(ProcessInTurns, self._start, limits, on_ready=self._note_tokenizer, start_lock=threading.Lock())
+        self._long = make(limits.idle_s, MAX_WAITING_LONG)
         # Stays: its start would be the longest part of a short job. It grows little, see RETIRE_SHARE.
-        self._short = Lane(start, limits, None, MAX_WAITING_SHORT)
+        self._short = make(None, MAX_WAITING_SHORT)
 
     async def warm_up(self) -> None:
         """Start the process for short jobs, which needs the tokenizer.
@@ -100,18 +104,24 @@ class CompilePool:
 
     def pids(self) -> list[int]:
         """Return the ids of the processes that run."""
-        return [lane.pid for lane in (self._short, self._long) if lane.pid is not None]
+        return [process.pid for process in (self._short, self._long) if process.pid is not None]
 
     async def close(self) -> None:
         """End all processes at once; jobs under way fail."""
         await asyncio.gather(self._short.close(), self._long.close())
 
-    async def _ask(self, lane: "Lane", job: Job, owner: str) -> Reply:
-        """Return a lane's reply to a job; raise the error in it."""
-        reply = await lane.ask(job, owner)
+    async def _ask(self, process: "ProcessInTurns", job: Job, owner: str) -> Reply:
+        reply = await process.ask(job, owner)
         if reply.error is not None:
             raise reply.error
         return reply
+
+    def _start(self, max_memory_bytes: int) -> CompileProcess:
+        return CompileProcess(self._command.arguments(), max_memory_bytes)
+
+    def _note_tokenizer(self, name: str) -> None:
+        """Have the next process read the tokenizer that the first has stored."""
+        self._command = replace(self._command, tokenizer=name)
 
 
 def _is_clients(job: Job | CheckStructure) -> bool:
@@ -120,41 +130,35 @@ def _is_clients(job: Job | CheckStructure) -> bool:
 
 
 def _is_short(job: CompileList | ChangeList) -> bool:
-    """Return whether a job has few enough words of a client's for the process of short jobs."""
     words = job.words if isinstance(job, CompileList) else (*job.extra_words, *job.exclude_words)
     return words is not None and len(words) <= SHORT_LIST and sum(map(len, words)) <= SHORT_LIST_CHARS
 
 
-class Start(Protocol):
-    """How the processes of lanes are started, under ``lock``."""
+class ProcessInTurns:
+    """One process, started when there is a job; the owners of the jobs take turns. Used from one event loop.
 
-    lock: threading.Lock
+    Args:
+        start: Starts a process that may hold so many bytes; called in a thread.
+        limits: Of each job and of the process.
+        idle_s: After so long without a job the process is ended; None for never.
+        max_waiting: Jobs of one owner that may wait.
+        on_ready: Called with what a process says when it is ready.
+        start_lock: Held while a process starts, where several that share it start one at a time.
+    """
 
-    def start(self, max_memory_bytes: int) -> CompileProcess: ...
-
-    def note_ready(self, name: str) -> None:
-        """Take note of what the process called itself when it was ready."""
-
-
-class _ListStart:
-    """Start processes for lists; the first stores the tokenizer that the next ones read."""
-
-    def __init__(self, command: WorkerCommand) -> None:
-        self.lock = threading.Lock()
-        self._command = command
-
-    def start(self, max_memory_bytes: int) -> CompileProcess:
-        return CompileProcess(self._command.arguments(), max_memory_bytes)
-
-    def note_ready(self, name: str) -> None:
-        self._command = replace(self._command, tokenizer=name)
-
-
-class Lane:
-    """One process, started when there is a job; the owners of the jobs take turns. Used from one event loop."""
-
-    def __init__(self, start: Start, limits: CompileLimits, idle_s: float | None, max_waiting: int) -> None:
+    def __init__(
+        self,
+        start: Callable[[int], CompileProcess],
+        limits: CompileLimits,
+        idle_s: float | None,
+        max_waiting: int,
+        *,
+        on_ready: Callable[[str], None] = lambda _: None,
+        start_lock: AbstractContextManager[Any] | None = None,
+    ) -> None:
         self._start = start
+        self._on_ready = on_ready
+        self._start_lock = start_lock or threading.Lock()
         self._limits = limits
         self._idle_s = idle_s
         self._max_waiting = max_waiting
@@ -203,7 +207,6 @@ class Lane:
     async def _in_turn(
         self, job: Job | CheckStructure | None, owner: str, deadline: float, begun: asyncio.Event
     ) -> Reply:
-        """Do a job in a turn of its owner."""
         async with self._turns.take(1, owner):
             begun.set()
             self._forget_one(owner)
@@ -217,11 +220,10 @@ class Lane:
                     self._idle = loop.call_later(self._idle_s, lambda: asyncio.ensure_future(self._end_idle()))
 
     def _forget_one(self, owner: str) -> None:
-        """Count one waiting job less, and no key that has none."""
+        # Keeps no key that has none.
         self._num_waiting -= Counter([owner])
 
     async def _end_idle(self) -> None:
-        """End the process that has had no job for a while."""
         if not self._turns.num_taken:
             async with self._turns.take(1, NO_OWNER):
                 await asyncio.to_thread(self._end, "had nothing to do")
@@ -262,19 +264,16 @@ class Lane:
         raise CompileError("the service is ending" if self._is_closed else "compile processes die before they begin")
 
     def _ready_process(self) -> CompileProcess:
-        """Return a process that is ready; start one where none is alive."""
         if self._process is not None and not self._process.is_alive():
             self._process.reap()
             self._process = None
         if self._process is None:
-            # One at a time: the first stores the tokenizer for the next.
-            with self._start.lock:
-                self._process = self._start.start(self._limits.max_memory_bytes)
-                self._start.note_ready(self._process.wait_until_ready())
+            with self._start_lock:
+                self._process = self._start(self._limits.max_memory_bytes)
+                self._on_ready(self._process.wait_until_ready())
         return self._process
 
     def _end(self, why: str) -> None:
-        """End the process, and log why."""
         if self._process is not None:
             logger.info("a compile process %s and is ended", why)
             self._process.close()

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from cachetools import LRUCache
 from limits import RateLimitItemPerHour
@@ -26,7 +26,7 @@ from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
-from deployments.vocabulary.list_queries import ListQueries, Question, Stamp, stamp_of
+from deployments.vocabulary.queries import ListQueries, Question, Stamp, stamp_of
 from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.compiler.compile_process import WorkerCommand
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
@@ -37,15 +37,6 @@ logger = logging.getLogger("ray.serve")
 
 MAX_LAST_GOOD: Final = 256
 """List files whose last usable version is remembered."""
-
-
-class ListCompilePool(Protocol):
-    """What ``Vocabulary`` uses of ``compiler.CompilePool``."""
-
-    async def warm_up(self) -> None: ...
-    async def compile(self, job: CompileList | ChangeList, owner: str) -> Compiled: ...
-    async def measure(self, job: MeasureTexts, owner: str) -> int | None: ...
-    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +50,7 @@ class _LastGood:
 class Vocabulary:
     """Resolves vocabularies to compiled artefacts. Every method may be called concurrently."""
 
-    def __init__(self, settings: Settings, store: ArtefactStore, compiler: ListCompilePool) -> None:
+    def __init__(self, settings: Settings, store: ArtefactStore, compiler: CompilePool) -> None:
         self._settings = settings
         self._store = store
         self._compiler = compiler
@@ -71,7 +62,7 @@ class Vocabulary:
         self._rates = Rates(IN_MEMORY)
 
     @classmethod
-    async def create(cls, settings: Settings, *, compiler: ListCompilePool | None = None) -> Self:
+    async def create(cls, settings: Settings, *, compiler: CompilePool | None = None) -> Self:
         """Open the store, start the compiler, and compile the lists of ``prebuild_langs``.
 
         Raises:
@@ -260,12 +251,10 @@ class VocabularyDeployment:
 
 
 def _digest(words: tuple[str, ...]) -> bytes:
-    """Hash words, for a key of the cache."""
     return hashlib.sha256(json.dumps(words).encode()).digest()
 
 
 def _command(settings: Settings) -> WorkerCommand:
-    """Return how compile processes are started with these settings."""
     return WorkerCommand(
         folder=settings.resolved_artefact_dir(),
         max_bytes=settings.artefact_bytes,

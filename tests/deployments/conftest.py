@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 
 from deployments.batch.api import add_batch_routes
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.batch import BatchSettings
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches

@@ -3,15 +3,18 @@
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from starlette.types import ASGIApp
 
+from deployments.ingress.app import Mount, create_app
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import Limits
+from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.stand_in import StandIn
 
@@ -31,6 +34,24 @@ def completion_body(prompt: Any = "Once upon a time, ", **fields: Any) -> dict[s
 
 def chat_body(text: str = "Tell me a story.", **fields: Any) -> dict[str, Any]:
     return {"model": MODEL, "messages": [{"role": "user", "content": text}], **fields}
+
+
+def client_of(
+    backend: StandIn | None = None,
+    *,
+    key: str | None = None,
+    mounts: Sequence[Mount] = (),
+    around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+    **settings: Any,
+) -> httpx.AsyncClient:
+    """A client of an application of its own in this process, with these settings; it sends ``key`` if there is one.
+
+    ``around`` gives the application another layer.
+    """
+    given: dict[str, Any] = {"model_id": MODEL, "secret_token": KEY, "limits": LIMITS, **settings}
+    transport = httpx.ASGITransport(around(create_app(Settings(**given), backend or StandIn(), mounts)))
+    headers = {} if key is None else {"X-API-Key": key}
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from ray import serve
 
 from deployments.app import END_MARGIN_S
 from deployments.contract import BEGUN, Answer, TextRequest
-from deployments.ingress.deployment import Ingress
+from deployments.ingress.app import Ingress
 from deployments.settings.service import Settings
 
 FREE = {"num_cpus": 0}

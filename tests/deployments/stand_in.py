@@ -32,7 +32,7 @@ from deployments.contract import (
 )
 from deployments.errors import EngineError
 from deployments.settings.limits import Limits
-from deployments.vocabulary.list_queries import AskCheck, ListQueries, Question
+from deployments.vocabulary.queries import AskCheck, ListQueries, Question
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 
 WORDS = ("one ", "two ", "three")

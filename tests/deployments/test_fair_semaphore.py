@@ -6,20 +6,6 @@ import pytest
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 
 
-async def test_no_more_places_are_taken_than_there_are_and_all_come_back() -> None:
-    share, randomness, most = FairSemaphore(7), random.Random(1), 0
-
-    async def work(wanted: int) -> None:
-        nonlocal most
-        async with share.take(wanted, "alice"):
-            most = max(most, share.num_taken)
-            await asyncio.sleep(0)
-
-    await asyncio.gather(*(work(randomness.randint(1, 9)) for _ in range(200)))
-    assert most == 7
-    assert share.num_taken == 0
-
-
 async def test_a_wide_line_is_not_overtaken_for_ever() -> None:
     share, order = FairSemaphore(4), []
 

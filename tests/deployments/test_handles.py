@@ -13,7 +13,7 @@ from ray.serve.handle import DeploymentResponse, DeploymentResponseGenerator
 
 from deployments.contract import Caller, Decoding, TextRequest, VocabularySpec
 from deployments.handles import Watch, has_no_replica
-from deployments.ingress.backend import HandleBackend
+from deployments.ingress.replicas import HandleBackend
 from deployments.settings.service import Settings
 
 

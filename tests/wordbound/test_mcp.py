@@ -21,7 +21,7 @@ from deployments.contract import (
     ReplicaRequest,
     WordToolRequest,
 )
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL
 from tests.deployments.stand_in import Call

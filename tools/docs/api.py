@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from deployments.batch.api import add_batch_routes
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.protocol.openapi.document import document
 from deployments.settings.service import Settings
 from tools.docs.schema import Schema, in_words, prose, show

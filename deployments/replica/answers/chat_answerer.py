@@ -22,7 +22,7 @@ from deployments.replica.answers.forms import answer_form, with_model, with_timi
 from deployments.replica.answers.support import check_supported
 from deployments.replica.answers.tool_calls import ToolCallForm
 from deployments.replica.engine import configuration, engine
-from deployments.replica.engine.adapters import LoadedAdapters, name_of
+from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts import chat_template
 from deployments.replica.prompts.chat_template import Prompts, hint_line, text_of
@@ -315,7 +315,7 @@ class ChatAnswerer:
         if request.vocabulary is not None:
             # The grammar is of all that is written, and it is read here: the engine only tells the model of its tools.
             body = {**body, "response_format": None, **({"tool_choice": "none"} if body.get("tools") else {})}
-        if "prompt" in body:
-            # The client writes all of it, special tokens too, and no template around it could be left.
-            return engine.completion_request(body, **args)
-        return engine.chat_request(await asyncio.to_thread(self._prompts.neutralize_special_tokens, body), **args)
+        # Of a prompt the client writes all, special tokens too, and no template around it could be left.
+        if "prompt" not in body:
+            body = await asyncio.to_thread(self._prompts.neutralize_special_tokens, body)
+        return engine.engine_request(body, **args)

@@ -23,7 +23,7 @@ from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers.constrained_answer import to_engine_error
 from deployments.replica.engine import configuration, engine
-from deployments.replica.engine.adapters import LoadedAdapters
+from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.prompts.tokenization import completion_tokens
 from deployments.settings.limits import MAX_SCORED_BYTES
 from deployments.settings.service import Settings
@@ -268,7 +268,7 @@ class RowAnswerer:
             return list(prompts)  # type: ignore[arg-type]  # all are of one kind
         fields = {name: body[name] for name in ("add_special_tokens",) if name in body}
         asked = {"model": self._settings.model_id, "prompt": list(prompts), "max_tokens": 1, **fields}
-        request = engine.completion_request(
+        request = engine.engine_request(
             asked, request_id=caller.request_id, max_input_tokens=self._settings.limits.max_input_tokens
         )
         read = await completion_tokens(self._server, request)

@@ -5,8 +5,8 @@ import json
 import math
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
-from typing import Any, Final, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
 from pydantic import PrivateAttr, ValidationError
@@ -45,31 +45,38 @@ _GREEDY_BELOW: Final = 1e-5
 """vLLM takes a lower temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
 
 
+@dataclass
+class _Extras:
+    """What the service adds to a request of vLLM's, and the names that errors give its prompt and structure."""
+
+    max_input_tokens: int
+    prompt_param: str
+    structure_param: str | None
+    search: SearchRequest | None
+    details: DetailRecorder | None
+    recorder: LogprobRecorder | None
+
+
 class _ServiceRequest:
     """Mixin for vLLM's requests: the service's limit on the prompt, its search, and what records its tokens.
 
-    vLLM checks the limit when it tokenizes; ``deployments.search.client`` finds the others in the parameters. With the
-    names that its errors give the prompt and the structure.
+    vLLM checks the limit when it tokenizes; ``deployments.search.client`` finds the others in the parameters.
     """
 
-    _max_input_tokens: int
-    _prompt_param: str
-    _structure_param: str | None
-    _search: SearchRequest | None
-    _details: DetailRecorder | None
-    _recorder: LogprobRecorder | None
+    _extras: _Extras
 
     @override
     def build_tok_params(self, model_config: Any) -> Any:  # type: ignore[misc]  # vLLM's, beside which this is a base
         params = super().build_tok_params(model_config)  # type: ignore[misc]
-        limit = min(self._max_input_tokens + params.max_output_tokens, params.max_total_tokens)
+        limit = min(self._extras.max_input_tokens + params.max_output_tokens, params.max_total_tokens)
         return replace(params, max_total_tokens=limit)
 
     @override
     def to_sampling_params(self: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-        if self._recorder is not None:
+        extras: _Extras = self._extras
+        if extras.recorder is not None:
             # Of a completion with several prompts, one call after the other.
-            self.logprobs = self._recorder.asked
+            self.logprobs = extras.recorder.asked
         n, self.n = self.n or 1, 1
         # vLLM refuses several texts at temperature 0, which are the same; OpenAI does not.
         params = super().to_sampling_params(*args, **kwargs)  # type: ignore[misc]
@@ -78,37 +85,26 @@ class _ServiceRequest:
             params.extra_args = {**(params.extra_args or {}), COPIES_ARGUMENT: n}
         else:
             params.n = n
-        if self._recorder is not None:
-            self._recorder.ask(params)
+        if extras.recorder is not None:
+            extras.recorder.ask(params)
             # So that vLLM's server makes none.
             self.logprobs = None
-        if self._search is not None:
-            params.extra_args = {**(params.extra_args or {}), SEARCH_ARGUMENT: self._search}
-        if self._details is not None:
-            self._details.ask(params)
+        if extras.search is not None:
+            params.extra_args = {**(params.extra_args or {}), SEARCH_ARGUMENT: extras.search}
+        if extras.details is not None:
+            extras.details.ask(params)
         return params
 
 
 class _ChatRequest(_ServiceRequest, ChatCompletionRequest):
-    _prompt_param: str = PrivateAttr(default="messages")
-    _structure_param: str | None = PrivateAttr(default=None)
-    _max_input_tokens: int = PrivateAttr(default=2**31)
-    _search: SearchRequest | None = PrivateAttr(default=None)
-    _details: DetailRecorder | None = PrivateAttr(default=None)
-    _recorder: LogprobRecorder | None = PrivateAttr(default=None)
+    _extras: _Extras = PrivateAttr()
 
 
 class _CompletionRequest(_ServiceRequest, CompletionRequest):
-    _prompt_param: str = PrivateAttr(default="prompt")
-    _structure_param: str | None = PrivateAttr(default=None)
-    _max_input_tokens: int = PrivateAttr(default=2**31)
-    _search: SearchRequest | None = PrivateAttr(default=None)
-    _details: DetailRecorder | None = PrivateAttr(default=None)
-    _recorder: LogprobRecorder | None = PrivateAttr(default=None)
+    _extras: _Extras = PrivateAttr()
 
 
 Request: TypeAlias = _ChatRequest | _CompletionRequest
-AnyRequest = TypeVar("AnyRequest", _ChatRequest, _CompletionRequest)
 
 
 def context_length(server: LLMServer) -> int:
@@ -190,7 +186,7 @@ def can_end_thinking(server: LLMServer) -> bool:
     return reasoning is not None and bool(reasoning.enabled)
 
 
-def chat_request(
+def engine_request(
     body: ChatBody,
     *,
     request_id: str,
@@ -198,38 +194,13 @@ def chat_request(
     grammar: str | None = None,
     search: SearchRequest | None = None,
     details: DetailRecorder | None = None,
-) -> _ChatRequest:
-    """Return vLLM's own request for a body that the ingress has checked.
+) -> Request:
+    """Return vLLM's own request for a chat or completion that the ingress has checked.
 
     Raises:
         EngineError: The body is not one that vLLM takes.
     """
-    return _build_request(_ChatRequest, body, request_id, max_input_tokens, grammar, search, details)
-
-
-def completion_request(
-    body: ChatBody,
-    *,
-    request_id: str,
-    max_input_tokens: int,
-    grammar: str | None = None,
-    search: SearchRequest | None = None,
-    details: DetailRecorder | None = None,
-) -> _CompletionRequest:
-    """As ``chat_request``, for a completion."""
-    return _build_request(_CompletionRequest, body, request_id, max_input_tokens, grammar, search, details)
-
-
-def _build_request(
-    kind: type[AnyRequest],
-    body: ChatBody,
-    request_id: str,
-    max_input_tokens: int,
-    grammar: str | None,
-    search: SearchRequest | None,
-    details: DetailRecorder | None,
-) -> AnyRequest:
-    """Validate a body as vLLM's request and add its grammar, input limit, search and recorder of details."""
+    is_chat = "messages" in body
     fields = {**body, "request_id": request_id}
     if search is not None and search.decoding.num_beams > 1:
         # Beams draw nothing, and vLLM refuses several choices at temperature 0.
@@ -240,7 +211,7 @@ def _build_request(
     if grammar is not None:
         fields["structured_outputs"] = {"grammar": grammar}
     try:
-        request: AnyRequest = kind.model_validate(fields)
+        request: Request = (_ChatRequest if is_chat else _CompletionRequest).model_validate(fields)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         param = ".".join(str(part) for part in fault["loc"]) or None
@@ -250,12 +221,14 @@ def _build_request(
         if not isinstance(error, (ValueError, VLLMClientError)):
             raise
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
-    request._max_input_tokens = max_input_tokens
-    request._structure_param = structure_field(body)
-    request._search = search
-    request._details = details
-    if not request.stream:
-        request._recorder = LogprobRecorder.of(request)
+    request._extras = _Extras(
+        max_input_tokens,
+        "messages" if is_chat else "prompt",
+        structure_field(body),
+        search,
+        details,
+        None if request.stream else LogprobRecorder.of(request),
+    )
     return request
 
 
@@ -279,22 +252,21 @@ async def answer(server: LLMServer, request: Request) -> AsyncIterator[Part | An
                 raise _refusal_of(request, item.error.model_dump())
             else:
                 part, is_last = item.model_dump(mode="json", exclude_none=False), True
-                if request._recorder is not None and not _hides_thoughts(server, request):
+                if request._extras.recorder is not None and not _hides_thoughts(server, request):
                     decode = engine_client(server).renderer.get_tokenizer().decode
-                    await asyncio.to_thread(request._recorder.attach, part, decode)
-            if is_last and request._search is not None:
+                    await asyncio.to_thread(request._extras.recorder.attach, part, decode)
+            if is_last and request._extras.search is not None:
                 searches: SearchClient = serving_chat(server).engine_client
-                if (cost := searches.cost_of(request._search)) is not None:
+                if (cost := searches.cost_of(request._extras.search)) is not None:
                     yield cost
             yield part
 
 
 def _refusal_of(request: Request, error: Mapping[str, Any]) -> EngineError:
-    """Map an error of a request to the ``EngineError`` that the client gets."""
-    if error.get("param") == STRUCTURE and request._structure_param is not None:
-        said = f"The engine cannot follow '{request._structure_param}': {_without_suffix(error['message'])}."
-        return EngineError(400, said, param=request._structure_param)
-    return refusal(error, request._max_input_tokens, request._prompt_param)
+    if error.get("param") == STRUCTURE and request._extras.structure_param is not None:
+        said = f"The engine cannot follow '{request._extras.structure_param}': {_without_suffix(error['message'])}."
+        return EngineError(400, said, param=request._extras.structure_param)
+    return refusal(error, request._extras.max_input_tokens, request._extras.prompt_param)
 
 
 def _hides_thoughts(server: LLMServer, request: Request) -> bool:

@@ -157,7 +157,7 @@ class EngineProofError(RuntimeError):
     """The engine does not enforce word lists; the service must not start."""
 
 
-async def prove_enforcement(server: LLMServer, settings: Settings, listed: NodeList) -> bool:
+async def prove_enforcement(server: LLMServer, settings: Settings, proof: NodeList) -> bool:
     """Have the engine write from the three words of ``prepare_proof``, and raise unless it does.
 
     Return whether it also reports what the list costs.
@@ -166,15 +166,15 @@ async def prove_enforcement(server: LLMServer, settings: Settings, listed: NodeL
         EngineProofError: It does not keep to the list; says why.
     """
     try:
-        text = await engine.complete(server, _PROMPT, grammar=listed.grammar(_MAX_TOKENS), max_tokens=_MAX_TOKENS)
+        text = await engine.complete(server, _PROMPT, grammar=proof.grammar(_MAX_TOKENS), max_tokens=_MAX_TOKENS)
     except EngineError as error:
         raise EngineProofError(_explain(f"it refused one: {error}")) from None
-    text = text[: listed.reader.whole_prefix_length(text)] if settings.mask_engine == "xgrammar" else text
+    text = text[: proof.reader.whole_prefix_length(text)] if settings.mask_engine == "xgrammar" else text
     if not text.strip():
         raise EngineProofError(_explain("it wrote nothing"))
-    if listed.reader.whole_prefix_length(text) != len(text):
+    if proof.reader.whole_prefix_length(text) != len(text):
         raise EngineProofError(_explain(f"it wrote {text!r}"))
-    reports_cost = await reports_log_mass(ray_private.engine_client(server), listed.grammar(_MAX_TOKENS))
+    reports_cost = await reports_log_mass(ray_private.engine_client(server), proof.grammar(_MAX_TOKENS))
     if not reports_cost:
         logger.warning(
             "the engine does not say what a word list costs, so with a vocabulary nothing can be searched or scored: "
@@ -216,7 +216,6 @@ def prepare_proof(tokenizer: Any, settings: Settings, store: ArtefactStore) -> N
 
 
 def _explain(fault: str) -> str:
-    """Return the message of an engine that does not keep to word lists, with what to do."""
     return (
         f"the engine does not keep to word lists: asked for a text of {', '.join(PROOF_LIST.words)}, {fault}. "
         "Its process has not loaded the vLLM plugin 'wordbound': install this package in the environment of the "
@@ -247,5 +246,5 @@ async def bring_prebuilt_lists(
     """Fetch the prebuilt lists to this node and into the engine, so that the first request finds them there."""
     for lang, n_words in product(settings.prebuild_langs, settings.prebuilt_counts):
         resolved = await vocabularies.resolve(VocabularySpec(lang=lang, n_words=n_words))
-        listed = await lists.get(resolved)
-        await engine.complete(server, "Hello", grammar=listed.grammar(None), max_tokens=1)
+        node_list = await lists.get(resolved)
+        await engine.complete(server, "Hello", grammar=node_list.grammar(None), max_tokens=1)

@@ -81,7 +81,6 @@ def merge_model(model: str, adapter: Adapter, cache: Path, *, trust_remote_code:
 
 
 def _merge(base: Path, adapter: Adapter, target: Path, *, trust_remote_code: bool) -> None:
-    """Merge an adapter into a model's weights with peft, and save the model to ``target``."""
     from peft import PeftModel
 
     model = AutoModelForCausalLM.from_pretrained(base, dtype="auto", trust_remote_code=trust_remote_code)
@@ -101,7 +100,6 @@ def _copy_rest(base: Path, target: Path) -> None:
 
 
 def _digest(base: Path, adapter: Adapter) -> str:
-    """Return a digest of the model's files, by their names, sizes and times, and of the adapter's content."""
     digest = hashlib.sha256(f"{base.resolve()} {adapter.digest}".encode())
     for path in sorted(base.iterdir()):
         if path.is_file():

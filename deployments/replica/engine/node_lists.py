@@ -207,7 +207,6 @@ class NodeList:
         return AnswerReader(schema, self._reader_of)
 
     def _reader_of(self, kind: StringKind) -> TextReader:
-        """Return the reader of a kind of strings of a schema."""
         asked = self.listed.resolve_case(self._vocabulary.options)
         options, n_words = kind.options(asked), self.n_words
         if options == asked:
@@ -298,8 +297,6 @@ class NodeLists:
         return await asyncio.to_thread(self._read, vocabulary)
 
     async def _fetch_missing(self, digests: Iterable[str]) -> None:
-        """Fetch the artefacts that this node lacks, each once for all who ask."""
-
         async def is_there(digest: str) -> bool:
             return self._store.has(digest)
 
@@ -309,7 +306,6 @@ class NodeLists:
         )
 
     async def _fetch_one(self, digest: str) -> str:
-        """Fetch an artefact from where it was made and write it to this node's store."""
         data = await self._fetch(digest)
         await asyncio.to_thread(self._store.write_bytes, digest, data)
         logger.info("fetched artefact %s, %.1f MB", digest[:12], len(data) / 1e6)

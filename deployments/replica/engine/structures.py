@@ -9,8 +9,7 @@ import hashlib
 import json
 import logging
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import partial
 from typing import Any, Final
@@ -30,7 +29,7 @@ from deployments.protocol.generation.listed_json import listed_schema
 from deployments.protocol.generation.structure import SCHEMA_FIELD
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
-from deployments.vocabulary.compile_pool import CompileLimits, Lane
+from deployments.vocabulary.compile_pool import CompileLimits, ProcessInTurns
 from vocab.compiler.compile_process import CompileProcess
 from vocab.compiler.jobs import CheckStructure
 from vocab.errors import CompileError, CompileQueueError, StructureError
@@ -63,12 +62,17 @@ class Structures:
 
     def __init__(self, tokenizer: Any, vocab_size: int, *, with_tools: bool = False) -> None:
         self._with_tools = with_tools
-        self._lane = Lane(_Start(lambda: _facts(tokenizer, vocab_size)), _LIMITS, _LIMITS.idle_s, MAX_WAITING)
+
+        def start(max_memory_bytes: int) -> CompileProcess:
+            arguments = [sys.executable, "-m", "vocab.compiler.structure_worker"]
+            return CompileProcess(arguments, max_memory_bytes, _facts(tokenizer, vocab_size))
+
+        self._process = ProcessInTurns(start, _LIMITS, _LIMITS.idle_s, MAX_WAITING)
         self._known = SingleFlight(MAX_KNOWN, cancels_unwanted=True)
 
     @property
     def pid(self) -> int | None:
-        return self._lane.pid
+        return self._process.pid
 
     async def check(self, body: ChatBody, owner: str, *, in_list: bool = False) -> None:
         """Compile the structures of a body, their strings ``in_list`` or free.
@@ -100,28 +104,13 @@ class Structures:
 
     async def _fault(self, job: CheckStructure, owner: str) -> str | None:
         """Have a structure compiled in the process; return why it cannot be, or None."""
-        error = (await self._lane.ask(job, owner)).error
+        error = (await self._process.ask(job, owner)).error
         if error is not None and not isinstance(error, StructureError):
             raise CompileError(str(error))
         return None if error is None else str(error)
 
     async def close(self) -> None:
-        await self._lane.close()
-
-
-class _Start:
-    """Start the process; ``facts`` are xgrammar's of the tokenizer, read in the thread that starts it."""
-
-    def __init__(self, facts: Callable[[], bytes]) -> None:
-        self.lock = threading.Lock()
-        self._facts = facts
-
-    def start(self, max_memory_bytes: int) -> CompileProcess:
-        arguments = [sys.executable, "-m", "vocab.compiler.structure_worker"]
-        return CompileProcess(arguments, max_memory_bytes, self._facts())
-
-    def note_ready(self, name: str) -> None:
-        """Do nothing: there is nothing that the next process could use."""
+        await self._process.close()
 
 
 def compiles_tools(settings: Settings) -> bool:
@@ -139,8 +128,9 @@ def structures(
         EngineError: The tools contradict each other.
     """
     if in_list:
-        if (listed := listed_schema(body)) is not None:
-            yield listed[0], CheckStructure(listed[1].to_text(), "listed")
+        if (found := listed_schema(body)) is not None:
+            field, of_strings = found
+            yield field, CheckStructure(of_strings.to_text(), "listed")
         return
     check = partial(CheckStructure, num_tokens=_num_followed(body.get("max_tokens", 0)))
     wanted = body.get("structured_outputs") or {}

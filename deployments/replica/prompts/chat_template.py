@@ -163,7 +163,6 @@ def with_line(messages: Messages, line: str, *, takes_system: bool) -> Messages:
 
 
 def _join(first: Any, second: Any, between: str = "\n") -> str:
-    """Join the texts of two contents, without empty ones."""
     return between.join(text for text in map(text_of, (first, second)) if text)
 
 
@@ -300,6 +299,5 @@ def _turns(messages: Messages) -> list[list[int]]:
 
 
 def _without(messages: Messages, turns: list[list[int]]) -> Messages:
-    """Return the messages that are in none of these turns."""
     dropped = {number for turn in turns for number in turn}
     return [message for number, message in enumerate(messages) if number not in dropped]

@@ -73,7 +73,7 @@ async def completion_tokens(server: LLMServer, request: Request) -> list[list[in
         read = await renderer.render_completion(request)
     except (ValueError, VLLMClientError) as error:
         fault = {"code": 400, "message": str(error), "param": getattr(error, "parameter", None)}
-        raise engine.refusal(fault, request._max_input_tokens, "prompt") from None
+        raise engine.refusal(fault, request._extras.max_input_tokens, "prompt") from None
     if hasattr(read, "error"):
-        raise engine.refusal(read.error.model_dump(), request._max_input_tokens, "prompt")
+        raise engine.refusal(read.error.model_dump(), request._extras.max_input_tokens, "prompt")
     return [list(prompt["prompt_token_ids"]) for prompt in read]

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from deployments.contract import Caller, ResolvedVocabulary, VocabularySpec
 from deployments.errors import EngineError
 from deployments.replica.answers.rows import RowAnswerer
-from deployments.replica.engine.adapters import name_of
+from deployments.replica.engine.loaded_adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names
 from deployments.replica.word_tools.next_words import NextWordFinder

@@ -11,7 +11,7 @@ from deployments.errors import EngineError
 from deployments.replica.answers.constrained_answer import to_engine_error
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
-from deployments.replica.engine.adapters import LoadedAdapters, name_of
+from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.chats import Chat, Chats, Names, Resolve
 from deployments.replica.word_tools.exercises.exercises import ExerciseWriter

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from deployments.batch.api import add_batch_routes
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.batch import BatchSettings
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches

@@ -21,7 +21,7 @@ from deployments.errors import (
     TooManyRequestsError,
     UnsupportedMediaTypeError,
 )
-from deployments.ingress.answers import ClientLeft
+from deployments.ingress.stream import ClientLeft
 
 BOUNDARY = "b0undary"
 CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"

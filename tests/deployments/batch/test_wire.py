@@ -22,9 +22,9 @@ from deployments.batch.database import StoreError
 from deployments.batch.service import BatchService
 from deployments.contract import Caller
 from deployments.errors import InternalError, NotFoundError
-from deployments.ingress.answers import ClientLeft
+from deployments.ingress.app import create_app
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, FEW_BYTES, MANY_BYTES, SendAhead
-from deployments.ingress.deployment import create_app
+from deployments.ingress.stream import ClientLeft
 from deployments.settings.service import Settings
 from deployments.storage import Location
 from tests.deployments.batch.world import FEW, BatchWorld

@@ -1,15 +1,11 @@
 """Rows 1, 2, 3 of the faults: the key."""
 
 import logging
-from typing import Any
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deployments.errors import UnauthorizedError
-from deployments.ingress.auth import Authentication
-from deployments.settings.keys import digest_of
-from tests.deployments.front import CHAT, KEY, Front, assert_error, chat_body, raw_request
+from tests.deployments.front import CHAT, KEY, KEYS, Front, assert_error, chat_body, client_of, raw_request
 
 UNKEYED = [
     {},
@@ -24,6 +20,7 @@ WRONG_KEYS = [
     b"x",
     KEY[:-1].encode(),
     KEY.encode() + b"x",
+    b"default",
     KEY.upper().encode(),
     "ключ".encode(),
     b"\xff\xfe",
@@ -89,41 +86,25 @@ def test_health_needs_no_key(front: Front) -> None:
 
 
 async def test_a_key_in_the_query_is_refused_where_the_setting_says_so_and_taken_out_all_the_same() -> None:
-    seen: list[Scope] = []
+    queries = list[bytes]()
 
-    async def inner(scope: Scope, _: Receive, __: Send) -> None:
-        seen.append(scope)
+    def noted(app: ASGIApp) -> ASGIApp:
+        async def note(scope: Scope, receive: Receive, send: Send) -> None:
+            await app(scope, receive, send)
+            queries.append(scope["query_string"])
 
-    keys = {"default": digest_of(KEY.encode())}
-    app = Authentication(inner, digests=keys, allow_query_token=False, is_open=lambda path: path == b"/health")
-    scope = {"type": "http", "path": "/v1/models", "headers": [], "query_string": f"a=1&token={KEY}&b=2".encode()}
-    with pytest.raises(UnauthorizedError):
-        await app(scope, _never, _never)
-    assert scope["query_string"] == b"a=1&b=2"
-    scope = {"type": "http", "path": "/health", "headers": [], "query_string": f"token={KEY}".encode()}
-    await app(scope, _never, _never)
-    assert seen[0]["query_string"] == b""
+        return note
 
-
-async def test_a_key_gives_its_owners_name_and_goes_no_further() -> None:
-    seen: list[Scope] = []
-
-    async def inner(scope: Scope, _: Receive, __: Send) -> None:
-        seen.append(scope)
-
-    keys = {"default": digest_of(KEY.encode()), "alice": digest_of(b"a-key-of-alices")}
-    app = Authentication(inner, digests=keys, allow_query_token=True, is_open=lambda path: path == b"/health")
-    for header, query in [(b"a-key-of-alices", b""), (b"wrong", b"token=a-key-of-alices"), (KEY.encode(), b"")]:
-        headers = [(b"x-api-key", header)]
-        await app({"type": "http", "path": "/v1/models", "headers": headers, "query_string": query}, _never, _never)
-    await app({"type": "http", "path": "/health", "headers": [], "query_string": b""}, _never, _never)
-    assert [scope.get("state", {}).get("owner") for scope in seen] == ["alice", "alice", "default", None]
-    assert not any(b"alices" in scope["query_string"] for scope in seen)
-    for key in (b"", b"alice", b"a-key-of-alice", b"a-key-of-alicess"):
-        with pytest.raises(UnauthorizedError):
-            headers = [(b"x-api-key", key)]
-            await app({"type": "http", "path": "/v1/models", "headers": headers, "query_string": b""}, _never, _never)
+    async with client_of(allow_query_token=False, around=noted) as client:
+        assert_error(await client.get(f"/v1/models?a=1&token={KEY}&b=2"), 401, code="invalid_api_key")
+        assert (await client.get(f"/health?token={KEY}")).status_code == 200
+    assert queries == [b"a=1&b=2", b""]
 
 
-async def _never(*_: object) -> Any:
-    raise AssertionError
+def test_the_first_valid_key_of_a_request_names_its_owner(front: Front) -> None:
+    other = KEYS["other"]
+    for header, query, owner in ((other, "", "other"), ("wrong", other, "other"), (KEY, other, "default")):
+        with front.client(key=None) as client:
+            headers, params = {"X-API-Key": header}, {"token": query}
+            assert client.post(CHAT, params=params, headers=headers, json=chat_body()).status_code == 200
+        assert front.backend.calls[-1].caller.owner == owner

@@ -27,8 +27,8 @@ from deployments.contract import (
     TextRequest,
     VocabularySpec,
 )
-from deployments.ingress.backend import HandleBackend
-from deployments.ingress.deployment import Ingress
+from deployments.ingress.app import Ingress
+from deployments.ingress.replicas import HandleBackend
 from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.replica.engine.autoscaling import autoscaling_config
 from deployments.settings.scaling import Autoscaling

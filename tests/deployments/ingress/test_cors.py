@@ -3,24 +3,21 @@
 import httpx
 import pytest
 
-from deployments.ingress.deployment import create_app
-from deployments.settings.service import Settings
-from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, assert_error, chat_body
-from tests.deployments.stand_in import StandIn
+from tests.deployments.front import CHAT, KEY, assert_error, chat_body, client_of
 
 PAGE = "https://app.example.com"
 PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,x-stainless-os"}
 ALLOWED = "access-control-allow-origin"
 
 
-def client_of(*origins: str, backend: StandIn | None = None) -> httpx.AsyncClient:
-    settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, cors_origins=origins)
-    transport = httpx.ASGITransport(create_app(settings, backend or StandIn()))
-    return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers={"Origin": PAGE})
+def client_of_page(*origins: str) -> httpx.AsyncClient:
+    client = client_of(cors_origins=origins)
+    client.headers["Origin"] = PAGE
+    return client
 
 
 async def test_by_default_no_page_may_ask() -> None:
-    async with client_of() as client:
+    async with client_of_page() as client:
         assert_error(await client.options(CHAT, headers=PREFLIGHT), 401, code="invalid_api_key")
         answer = await client.get("/health")
         assert not [name for name in answer.headers if name.startswith("access-control-")]
@@ -28,7 +25,7 @@ async def test_by_default_no_page_may_ask() -> None:
 
 @pytest.mark.parametrize("origins", [(PAGE,), ("http://localhost:3000", PAGE), ("*",)])
 async def test_a_page_that_is_allowed_may_ask_before_it_has_a_key(origins: tuple[str, ...]) -> None:
-    async with client_of(*origins) as client:
+    async with client_of_page(*origins) as client:
         answer = await client.options(CHAT, headers=PREFLIGHT)
     assert answer.status_code == 200
     assert answer.headers[ALLOWED] == (PAGE if "*" not in origins else "*")
@@ -39,7 +36,7 @@ async def test_a_page_that_is_allowed_may_ask_before_it_has_a_key(origins: tuple
 
 
 async def test_such_a_page_reads_answers_errors_streams_and_the_id_of_each() -> None:
-    async with client_of(PAGE) as client:
+    async with client_of_page(PAGE) as client:
         key = {"X-API-Key": KEY}
         answers = [
             await client.post(CHAT, headers=key, json=chat_body()),
@@ -59,7 +56,7 @@ async def test_such_a_page_reads_answers_errors_streams_and_the_id_of_each() -> 
 
 
 async def test_another_page_is_refused_and_reads_nothing() -> None:
-    async with client_of("https://other.example.com") as client:
+    async with client_of_page("https://other.example.com") as client:
         refused = await client.options(CHAT, headers=PREFLIGHT)
         assert refused.status_code == 400
         answer = await client.get("/v1/models", headers={"X-API-Key": KEY})
@@ -68,5 +65,5 @@ async def test_another_page_is_refused_and_reads_nothing() -> None:
 
 
 async def test_a_question_that_is_no_preflight_needs_a_key() -> None:
-    async with client_of(PAGE) as client:
+    async with client_of_page(PAGE) as client:
         assert_error(await client.options(CHAT), 401, code="invalid_api_key")

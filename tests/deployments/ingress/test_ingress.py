@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +15,12 @@ from ray.serve.exceptions import ReplicaUnavailableError
 
 from deployments.contract import BEGUN, ENGINE_DEAD, ENGINE_START_S, Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import ApiError, EngineError, OverloadedError
-from deployments.ingress.backend import HandleBackend
+from deployments.ingress.replicas import HandleBackend
 from deployments.protocol.generation.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
 from deployments.settings.scaling import Autoscaling
 from deployments.settings.service import Settings
 from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body
+from tests.deployments.handles import Handle
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 from vocab.options import ListOptions
 
@@ -42,8 +44,8 @@ def test_the_front_is_ready_when_the_graph_is_and_healthy_in_any_case(front: Fro
 
 
 async def test_a_controller_that_hangs_is_asked_once_and_its_last_answer_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.ingress.backend._READY_FOR_S", 0.0)
-    monkeypatch.setattr("deployments.ingress.backend._STATUS_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("deployments.ingress.replicas._READY_FOR_S", 0.0)
+    monkeypatch.setattr("deployments.ingress.replicas._STATUS_TIMEOUT_S", 0.05)
     answers_again = threading.Event()
     num_asked = 0
     running = SimpleNamespace(replica_states={"RUNNING": 1})
@@ -78,43 +80,24 @@ async def test_a_controller_that_hangs_is_asked_once_and_its_last_answer_told(mo
 
 
 class Replies:
-    """A handle of a deployment whose answers are these items, or stall where there are none."""
-
-    app_name = deployment_name = "Replica"
+    """A replica whose answers are these items, or stall where there are none."""
 
     def __init__(self, *items: Any, of_others: tuple[Any, ...] | None = None) -> None:
-        self.items = items
+        self._items = items
         self._of_others = items if of_others is None else of_others
-        self.num_calls = 0
+        self.num_asked = 0
 
-    @property
-    def answer(self) -> Any:
-        return SimpleNamespace(remote=self._remote)
-
-    def options(self, **_: Any) -> "Replies":
-        return self
-
-    def _remote(self, *_: Any) -> Any:
-        self.num_calls += 1
-        return Reply(self.items if self.num_calls == 1 else self._of_others)
-
-
-class Reply:
-    def __init__(self, items: tuple[Any, ...]) -> None:
-        self._items = list(items)
-        self.is_cancelled = False
-
-    async def __anext__(self) -> Any:
-        if self._items:
-            item = self._items.pop(0)
+    async def answer(self, request: TextRequest) -> AsyncGenerator[Any]:
+        self.num_asked += 1
+        for item in self._items if self.num_asked == 1 else self._of_others:
             if isinstance(item, Exception) and not isinstance(item, ApiError):
                 raise item
-            return item
+            yield item
         await asyncio.sleep(3600)
-        return None
 
-    def cancel(self) -> None:
-        self.is_cancelled = True
+
+def handle_of(*items: Any, of_others: tuple[Any, ...] | None = None) -> Any:
+    return Handle(Replies(*items, of_others=of_others))
 
 
 async def first_item(backend: HandleBackend, owner: str) -> Any:
@@ -127,7 +110,7 @@ async def first_item(backend: HandleBackend, owner: str) -> Any:
 
 async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = EngineError(503, "Full.", code="overloaded", retry_after_s=17)
-    replies: Any = Replies(refusal)
+    replies = handle_of(refusal)
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     backend.check_room("alice")
     assert await first_item(backend, "alice") == refusal
@@ -135,7 +118,7 @@ async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monke
         backend.check_room("alice")
     assert dict(error.value.headers) == {"Retry-After": "17"}
     backend.check_room("bob")
-    monkeypatch.setattr("deployments.ingress.backend._FULL_S", 0.0)
+    monkeypatch.setattr("deployments.ingress.replicas._FULL_S", 0.0)
     backend.check_room("alice")
 
 
@@ -150,8 +133,8 @@ async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monke
 async def test_what_had_not_begun_at_a_replica_that_died_is_sent_to_another(
     fault: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deployments.ingress.backend._RETRIES_S", (0.0, 0.0))
-    replies: Any = Replies(fault, of_others=(BEGUN, {"choices": []}))
+    monkeypatch.setattr("deployments.ingress.replicas._RETRIES_S", (0.0, 0.0))
+    replies = handle_of(fault, of_others=(BEGUN, {"choices": []}))
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     assert await first_item(backend, "alice") == {"choices": []}
     assert replies.num_calls == 2
@@ -159,8 +142,8 @@ async def test_what_had_not_begun_at_a_replica_that_died_is_sent_to_another(
 
 async def test_what_had_begun_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be what the engine died of."""
-    monkeypatch.setattr("deployments.ingress.backend._RETRIES_S", (0.0, 0.0))
-    replies: Any = Replies(BEGUN, ActorDiedError(), of_others=(BEGUN, {"choices": []}))
+    monkeypatch.setattr("deployments.ingress.replicas._RETRIES_S", (0.0, 0.0))
+    replies = handle_of(BEGUN, ActorDiedError(), of_others=(BEGUN, {"choices": []}))
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     with pytest.raises(ActorDiedError):
         await first_item(backend, "alice")
@@ -168,8 +151,8 @@ async def test_what_had_begun_is_not_sent_again(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_where_all_replicas_die_a_request_is_sent_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.ingress.backend._RETRIES_S", (0.0, 0.0))
-    replies: Any = Replies(ActorDiedError())
+    monkeypatch.setattr("deployments.ingress.replicas._RETRIES_S", (0.0, 0.0))
+    replies = handle_of(ActorDiedError())
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     with pytest.raises(ActorDiedError):
         await first_item(backend, "alice")
@@ -186,9 +169,9 @@ async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(
         num_looks += 1
         return num_looks == 3
 
-    monkeypatch.setattr("deployments.ingress.backend.has_no_replica", has_no_replica)
+    monkeypatch.setattr("deployments.ingress.replicas.has_no_replica", has_no_replica)
     monkeypatch.setattr("deployments.handles._CHECK_S", 0.01)
-    replies: Any = Replies()
+    replies = handle_of()
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     result = await asyncio.gather(*(first_item(backend, "alice") for _ in range(50)), return_exceptions=True)
     assert {type(error) for error in result} == {OverloadedError}
@@ -198,8 +181,8 @@ async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(
 async def test_a_request_that_starts_the_first_replica_is_told_to_come_back_where_that_takes_longer_than_it_may_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("deployments.ingress.backend.has_no_replica", lambda _: True)
-    replies: Any = Replies()
+    monkeypatch.setattr("deployments.ingress.replicas.has_no_replica", lambda _: True)
+    replies = handle_of()
     scaling = Autoscaling(min_replicas=0)
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key", autoscaling=scaling, max_queue_s=0.01))
     with pytest.raises(OverloadedError, match="The model is being started") as error:
@@ -251,8 +234,8 @@ async def test_a_replica_is_asked_once_for_its_context_and_only_where_one_runs()
         num_asked += 1
         return 2048
 
-    replies: Any = Replies()
-    replies.context_length = SimpleNamespace(remote=ask)
+    replies = handle_of()
+    replies.replica.context_length = ask
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     is_ready = False
 

@@ -14,11 +14,21 @@ from openai.types.chat import ChatCompletionUserMessageParam
 from starlette.routing import Route
 
 from deployments.batch.api import add_batch_routes
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
-from tests.deployments.front import CHAT, COMPLETIONS, KEY, LIMITS, MODEL, chat_body, completion_body
+from tests.deployments.front import (
+    CHAT,
+    COMPLETIONS,
+    KEY,
+    LIMITS,
+    MODEL,
+    assert_error,
+    chat_body,
+    client_of,
+    completion_body,
+)
 from tests.deployments.stand_in import StandIn
 
 TEXT = "x" * 388
@@ -27,17 +37,13 @@ KEYS = {
     "default": Key(),
     "few": Key(sha256=digest_of(b"few"), requests_per_minute=3),
     "cheap": Key(sha256=digest_of(b"cheap"), tokens_per_minute=1000),
-    "chatty": Key(sha256=digest_of(b"chatty"), use="chat"),
     "bulk": Key(sha256=digest_of(b"bulk"), use="batches"),
 }
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    settings = Settings(model_id=MODEL, secret_token=KEY, keys=KEYS, limits=LIMITS)
-    batches = partial(add_batch_routes, settings=settings, batches=DirectBatches())
-    app = create_app(settings, StandIn(), [batches])
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+    async with client_of(keys=KEYS) as client:
         yield client
 
 
@@ -105,41 +111,6 @@ async def test_a_key_without_rates_is_told_of_none(client: httpx.AsyncClient) ->
     assert rates_of(await chat(client, KEY)) == {}
 
 
-@pytest.mark.parametrize(
-    ("key", "path", "status"),
-    [
-        ("chatty", CHAT, 200),
-        ("chatty", "/generate", 200),
-        ("chatty", "/v1/files", 403),
-        ("chatty", "/v1/batches", 403),
-        ("chatty", "/v1/batch/jobs", 403),
-        ("chatty", "/v1/models", 200),
-        ("bulk", CHAT, 403),
-        ("bulk", "/generate", 403),
-        ("chatty", COMPLETIONS, 200),
-        ("bulk", COMPLETIONS, 403),
-        ("bulk", "/tokenize", 403),
-        ("bulk", "/detokenize", 403),
-        # No batches are kept behind this front.
-        ("bulk", "/v1/files", 503),
-        ("bulk", "/v1/models", 200),
-    ],
-)
-async def test_a_key_is_for_its_part_of_the_service(
-    client: httpx.AsyncClient, key: str, path: str, status: int
-) -> None:
-    response = await chat(client, key) if path == CHAT else await get(client, path, key)
-    if path == "/generate":
-        response = await client.post(path, headers={"X-API-Key": key}, json={"prompt": TEXT})
-    if path in (COMPLETIONS, "/tokenize", "/detokenize"):
-        response = await client.post(path, headers={"X-API-Key": key}, json=completion_body())
-    if path == "/v1/batch/jobs":
-        response = await client.post(path, headers={"X-API-Key": key})
-    assert response.status_code == status
-    if status == 403:
-        assert response.json()["error"]["code"] == "insufficient_permissions"
-
-
 PARTS: dict[str | None, set[str]] = {
     "chat": {
         *("/v1/chat/completions", "/v1/completions", "/generate", "/tokenize", "/detokenize"),
@@ -179,9 +150,8 @@ async def test_every_route_is_for_its_part_of_the_service_alone() -> None:
                 # The route is really there.
                 assert answer.status_code != 405, (method, asked)
                 if answer.status_code == 403:
-                    assert (
-                        answer.json()["error"]["message"] == f"This key is for {key} alone. Use another for this path."
-                    )
+                    error = assert_error(answer, 403, code="insufficient_permissions")
+                    assert error["message"] == f"This key is for {key} alone. Use another for this path."
                     refused[key].setdefault(path, set()).add(method)
     assert refused["chat"] == {path: routes[path] for path in PARTS["batches"]}
     assert refused["batches"] == {path: routes[path] for path in PARTS["chat"]}

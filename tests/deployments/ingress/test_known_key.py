@@ -6,10 +6,10 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.service import DEMO_TOKEN, Settings
-from tests.deployments.front import CHAT, LIMITS, MODEL, assert_error, chat_body
+from tests.deployments.front import CHAT, MODEL, assert_error, chat_body, client_of
 from tests.deployments.stand_in import StandIn
 
 PAGE = "https://app.example.com"
@@ -50,15 +50,15 @@ FOREIGN = [
 ]
 
 
-def client_of(key: str = DEMO_TOKEN, *, origins: tuple[str, ...] = (), **settings: Any) -> httpx.AsyncClient:
-    made = Settings(model_id=MODEL, secret_token=key, demo=True, limits=LIMITS, cors_origins=origins, **settings)
-    transport = httpx.ASGITransport(create_app(made, StandIn()))
-    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000", headers={"X-API-Key": key})
+def demo(key: str = DEMO_TOKEN, *, origins: tuple[str, ...] = (), **settings: Any) -> httpx.AsyncClient:
+    client = client_of(key=key, secret_token=key, demo=True, cors_origins=origins, **settings)
+    client.base_url = "http://127.0.0.1:8000"
+    return client
 
 
 @pytest.mark.parametrize("host", LOCAL)
 async def test_this_machines_own_names_are_answered(host: str) -> None:
-    async with client_of() as client:
+    async with demo() as client:
         for origin in ({}, {"Origin": f"http://{host.lower()}"}):
             answer = await client.post(CHAT, json=chat_body(), headers={"Host": host, **origin})
             assert answer.status_code == 200, answer.text
@@ -66,7 +66,7 @@ async def test_this_machines_own_names_are_answered(host: str) -> None:
 
 @pytest.mark.parametrize("host", OTHERS)
 async def test_any_other_name_is_refused_everywhere_with_the_setting_to_change(host: str) -> None:
-    async with client_of(origins=("*",)) as client:
+    async with demo(origins=("*",)) as client:
         for path in ("/health", "/v1/models", f"/v1/models?token={DEMO_TOKEN}", "/nothing"):
             error = assert_error(await client.get(path, headers={"Host": host}), 403, code="host_not_allowed")
             assert "SECRET_TOKEN" in error["message"]
@@ -74,7 +74,7 @@ async def test_any_other_name_is_refused_everywhere_with_the_setting_to_change(h
 
 @pytest.mark.parametrize("origin", FOREIGN)
 async def test_a_page_of_another_origin_is_refused_with_the_setting_that_names_it(origin: str) -> None:
-    async with client_of() as client:
+    async with demo() as client:
         for path in (CHAT, f"{CHAT}?token={DEMO_TOKEN}", "/v1/documents/text"):
             answer = await client.post(path, json=chat_body(), headers={"Origin": origin})
             assert "cors_origins" in assert_error(answer, 403, code="origin_not_allowed")["message"]
@@ -108,7 +108,7 @@ async def test_nothing_of_the_body_is_read() -> None:
 
 @pytest.mark.parametrize("origins", [(PAGE,), ("*",)])
 async def test_a_page_that_the_settings_name_may_ask(origins: tuple[str, ...]) -> None:
-    async with client_of(origins=origins) as client:
+    async with demo(origins=origins) as client:
         answer = await client.post(CHAT, json=chat_body(), headers={"Origin": PAGE})
         assert (answer.status_code, answer.headers["access-control-allow-origin"] in (PAGE, "*")) == (200, True)
         other = await client.post(CHAT, json=chat_body(), headers={"Origin": "https://other.example.com"})
@@ -116,7 +116,7 @@ async def test_a_page_that_the_settings_name_may_ask(origins: tuple[str, ...]) -
 
 
 async def test_with_a_key_of_ones_own_any_name_and_page_may_ask_as_behind_a_gateway() -> None:
-    async with client_of(REAL) as client:
+    async with demo(REAL) as client:
         headers = {"Host": "words.example.com", "Origin": "https://words.example.com"}
         assert (await client.post(CHAT, json=chat_body(), headers=headers)).status_code == 200
         assert_error(await client.post(CHAT, headers={**headers, "X-API-Key": DEMO_TOKEN}), 401, code="invalid_api_key")
@@ -124,5 +124,5 @@ async def test_with_a_key_of_ones_own_any_name_and_page_may_ask_as_behind_a_gate
 
 async def test_the_known_key_beside_others_is_as_known() -> None:
     keys = {"guest": Key(sha256=digest_of(DEMO_TOKEN.encode()))}
-    async with client_of(REAL, keys=keys) as client:
+    async with demo(REAL, keys=keys) as client:
         assert_error(await client.get("/v1/models", headers={"Host": "evil.test"}), 403, code="host_not_allowed")

@@ -1,13 +1,14 @@
 """Row 24 of the faults: request ids, and one log line for each request."""
 
 import logging
-from typing import Any
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message
 
-from deployments.ingress.request_id import Envelope
-from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, Front, chat_body, raw_request, wait_until
+from deployments.ingress.app import create_app
+from deployments.settings.service import Settings
+from tests.deployments.front import CHAT, KEY, KEYS, MODEL, Front, chat_body, raw_request, wait_until
+from tests.deployments.stand_in import StandIn
 
 LOGGER = "ray.serve.wordbound"
 
@@ -87,36 +88,14 @@ def test_an_internal_error_is_logged_with_its_cause(front: Front, caplog: pytest
     assert "secret" in caplog.text
 
 
-async def run(app: Any, scope: Scope) -> list[Message]:
+async def test_a_websocket_is_closed() -> None:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
         sent.append(message)
 
     async def receive() -> Message:
-        return {"type": "http.disconnect"}
+        return {"type": "websocket.connect"}
 
-    await Envelope(app, limits=LIMITS)(scope, receive, send)
-    return sent
-
-
-async def test_an_exception_anywhere_inside_is_answered() -> None:
-    async def fail(_: Scope, __: Receive, ___: Send) -> None:
-        raise RuntimeError("secret")
-
-    start, body = await run(fail, {"type": "http", "method": "GET", "path": "/", "headers": []})
-    assert start["status"] == 500
-    assert b"secret" not in body["body"]
-
-
-async def test_an_exception_after_the_start_of_an_answer_ends_the_connection() -> None:
-    async def fail_late(_: Scope, __: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        raise RuntimeError("late")
-
-    with pytest.raises(RuntimeError, match="late"):
-        await run(fail_late, {"type": "http", "method": "GET", "path": "/", "headers": []})
-
-
-async def test_a_websocket_is_closed() -> None:
-    assert (await run(None, {"type": "websocket"}))[0]["type"] == "websocket.close"
+    await create_app(Settings(model_id=MODEL, secret_token=KEY), StandIn())({"type": "websocket"}, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]

@@ -2,18 +2,38 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
-from fastapi import FastAPI, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message
 
-from deployments.errors import OverloadedError, TooManyRequestsError
-from deployments.ingress.connections.budgets import release_slot
-from deployments.ingress.route import Places, Routes, TakePlaces
+from deployments.ingress.app import create_app
+from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS
-from tests.deployments.front import CHAT, MODEL, Front, assert_error, raw_request
+from deployments.settings.service import Settings
+from tests.deployments.front import (
+    CHAT,
+    COMPLETIONS,
+    KEY,
+    KEY_SETTINGS,
+    KEYS,
+    MODEL,
+    Front,
+    assert_error,
+    chat_body,
+    client_of,
+    completion_body,
+    raw_request,
+)
+from tests.deployments.stand_in import StandIn
+
+SMALL: dict[str, Any] = {
+    "keys": {**KEY_SETTINGS, "third": Key(sha256=digest_of(b"third-key"))},
+    "max_sequences": 2,
+    "max_queued_requests": 2,
+}
+"""Of a service that takes four requests at once."""
 
 BAD_HOSTS = [b"a/b", b"a?b", b"a#b", b"u@a", b"a\\b", b"a b", b"", b"a:b", b"a:1:2", b"[::1", b"a,b", "é".encode()]
 GOOD_HOSTS = [b"localhost", b"127.0.0.1:8000", b"example.org", b"[::1]:8000", b"my_service.internal:80"]
@@ -130,78 +150,62 @@ def test_what_is_not_http_is_refused(front: Front, request_line: bytes) -> None:
     assert front.get("/v1/models").status_code == 200
 
 
-def limit_places(app: ASGIApp, num_places: int, *paths: str) -> tuple[TakePlaces, Callable[..., Scope]]:
-    """Return ``app`` behind places that some paths share, and what makes the scope of a request."""
-
-    async def nothing() -> Response:
-        return Response()
-
-    routes, places = Routes(FastAPI()), Places(num_places)
-    for path in paths:
-        routes.add("GET", path, part=None, places=places)(nothing)
-    routes.add("GET", "/health", part=None)(nothing)
-
-    def scope_of(path: bytes, owner: str = "alice") -> Scope:
-        scope = {"type": "http", "method": "GET", "path": path.decode(), "raw_path": path, "state": {"owner": owner}}
-        routes.match(scope)
-        return scope
-
-    return TakePlaces(app, routes=routes), scope_of
-
-
 async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_read() -> None:
-    reads = asyncio.Event()
+    """Of a key that has three, six answers are made while nobody reads them; those of rows free theirs at the start."""
+    settings = Settings(model_id=MODEL, secret_token=KEY, **SMALL)
+    app, may_read = create_app(settings, StandIn()), asyncio.Event()
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"x", "more_body": True})
-        if scope["raw_path"] == b"/rows":
-            release_slot(scope)
-            await reads.wait()
-        await send({"type": "http.response.body", "body": b"x"})
+    async def ask(path: str, body: dict[str, Any]) -> None:
+        async def receive() -> Message:
+            if messages:
+                return messages.pop()
+            await asyncio.sleep(3600)
+            raise AssertionError
 
-    async def nothing() -> Any: ...
+        async def slow_client(message: Message) -> None:
+            started.set()
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                await may_read.wait()
 
-    async def slow_client(message: Any) -> None:
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            await reads.wait()
+        messages, started = [{"type": "http.request", "body": json.dumps(body).encode()}], asyncio.Event()
+        headers = [(b"host", b"localhost"), (b"x-api-key", KEY.encode()), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": headers}
+        tasks.append(asyncio.create_task(app({**scope, "query_string": b""}, receive, slow_client)))
+        async with asyncio.timeout(30):
+            await started.wait()
 
-    async def ask(path: bytes) -> None:
-        await limited(scope_of(path), nothing, slow_client)
-
-    limited, scope_of = limit_places(app, 1, "/check", "/rows")
-    tasks = []
-    for path in (b"/check", b"/rows", b"/check"):
-        tasks.append(asyncio.create_task(ask(path)))
-        await asyncio.sleep(0.01)
-        assert not any(task.done() for task in tasks)
-    reads.set()
+    tasks: list[asyncio.Task[None]] = []
+    for _ in range(3):
+        await ask(CHAT, chat_body())
+        await ask("/v1/logprobs", {"prompt": "a"})
+    assert not any(task.done() for task in tasks)
+    may_read.set()
     await asyncio.gather(*tasks)
-    release_slot({})
 
 
 async def test_no_more_requests_to_some_paths_at_once_than_configured() -> None:
-    leave = asyncio.Event()
+    """A key has three quarters of them, and who finds none is told to come back."""
+    backend = StandIn()
+    async with client_of(backend, **SMALL) as client:
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["raw_path"] in (b"/chat", b"/complete"):
-            await leave.wait()
+        def ask(key: str, path: str = CHAT, text: str = "please stall") -> asyncio.Task[httpx.Response]:
+            body = chat_body(text) if path == CHAT else completion_body(text)
+            return asyncio.create_task(client.post(path, headers={"X-API-Key": key}, json=body))
 
-    async def ask(path: bytes, owner: str = "alice") -> None:
-        async def nothing(*_: Any) -> Any: ...
+        async def has_calls(number: int) -> None:
+            while len(backend.calls) < number:  # noqa: ASYNC110 - the stand-in tells nobody
+                await asyncio.sleep(0.01)
 
-        await limited(scope_of(path, owner), nothing, nothing)
-
-    limited, scope_of = limit_places(app, 4, "/chat", "/complete")
-    tasks = [asyncio.create_task(ask(b"/chat")) for _ in range(3)]
-    await asyncio.sleep(0)
-    with pytest.raises(TooManyRequestsError):
-        await ask(b"/chat")
-    tasks.append(asyncio.create_task(ask(b"/complete", "bob")))
-    await asyncio.sleep(0)
-    with pytest.raises(OverloadedError):
-        await ask(b"/chat", "carol")
-    await ask(b"/health")
-    leave.set()
-    await asyncio.gather(*tasks)
-    await ask(b"/chat")
+        stalled = [ask(KEY) for _ in range(3)]
+        await has_calls(3)
+        assert_error(await ask(KEY), 429, code="too_many_requests")
+        stalled.append(ask(KEYS["other"], COMPLETIONS))
+        await has_calls(4)
+        refused = await ask("third-key")
+        assert_error(refused, 503, code="overloaded")
+        assert refused.headers["retry-after"]
+        assert (await client.get("/health")).status_code == 200
+        for task in stalled:
+            task.cancel()
+        await asyncio.gather(*stalled, return_exceptions=True)
+        assert (await ask(KEY, text="Hello")).status_code == 200

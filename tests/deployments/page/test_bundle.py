@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.page.bundle import CONTENT_SECURITY_POLICY, STATIC, Bundle
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, KEY_SETTINGS, LIMITS, MODEL, assert_error

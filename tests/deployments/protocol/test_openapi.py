@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from deployments.batch.api import add_batch_routes
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.protocol.openapi.document import document
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches

@@ -1,33 +1,16 @@
-"""The whole replica, vLLM's server included, around an engine whose mask lets one step in fifty through.
+"""No unlisted word leaves a replica whose engine lets one step in fifty through its mask (``ReplicaWorld``).
 
-Only the engine's process is made up: it draws real tokens of the demo's tokenizer, at random where no mask holds it.
 ``e2e`` tests ask the real engine.
 """
 
-import asyncio
 import json
 import re
-from argparse import Namespace
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Sequence
-from itertools import takewhile, zip_longest
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import pytest
-from ray.serve.llm.deployment import LLMServer
-from starlette.datastructures import State as ServerState
-from transformers import AutoTokenizer
-from vllm.engine.arg_utils import AsyncEngineArgs
-from vllm.entrypoints.launchers.cli_args import FrontendArgs
-from vllm.entrypoints.openai.api_server import init_app_state
-from vllm.exceptions import VLLMClientError
-from vllm.outputs import CompletionOutput, RequestOutput
-from vllm.renderers import renderer_from_config
-from vllm.sampling_params import RequestOutputKind, SamplingParams
-from vllm.v1.engine.detokenizer import IncrementalDetokenizer
-from vllm.v1.engine.input_processor import InputProcessor
 
 from deployments.contract import (
     AskedWord,
@@ -36,41 +19,15 @@ from deployments.contract import (
     ChatBody,
     Decoding,
     NewWordsAsked,
-    ResolvedVocabulary,
     TextRequest,
+    TokensRequest,
     Tool,
-    VocabularySpec,
     WordToolRequest,
 )
 from deployments.errors import ApiError
-from deployments.fair_semaphore import FairSemaphore
-from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.batch_line import BatchLineAnswerer
-from deployments.replica.answers.chat_answerer import ChatAnswerer
-from deployments.replica.answers.rows import RowAnswerer
-from deployments.replica.engine import engine
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
-from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.prompts.chat_template import Prompts
-from deployments.replica.prompts.tokenization import install_tokenization
-from deployments.replica.word_tools.tool_answerer import WordTools
-from deployments.settings.limits import Limits
-from deployments.settings.service import Settings
 from tests.checker import unlisted_words
-from tests.deployments.search.toy_engine import ToyEngine, joined
-from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.tokenizer import Speller
-from vocab.automaton.trie_builder import build_words
-from vocab.lists.wordlists import WordList
-from vocab.matching.engine_cache import EngineCache
-from vocab.matching.matcher import Matcher
-from vocab.options import ListOptions
+from tests.deployments.replica.world import MODEL, WORDS, ReplicaWorld
 
-MODEL = "m"
-WORDS = (
-    "the", "a", "cat", "dog", "house", "sat", "sleeps", "in front of", "don't", "old", "small", "sees", "and", "it",
-    "is", "under", "café", "was", "mat", "with",
-)  # fmt: skip
 MAX_TOKENS = 24
 SPECIAL_TOKEN = re.compile(r"<[|\w]+>")
 """Has no text; one that leaks is named among the logprobs of the answer's own tokens."""
@@ -146,176 +103,36 @@ COMPLETION_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """The same of completions."""
 
 
-class LeakyEngine(ToyEngine):
-    """One step in fifty may take any token; the matcher goes on as if the token had not been."""
-
-    def __init__(self, tokenizer: Any, lists: EngineCache, config: Any) -> None:
-        super().__init__(tokenizer, lists)
-        self.vllm_config, self.model_config, self.errored = config, config.model_config, False
-        self.renderer: Any = renderer_from_config(config)
-        self.input_processor: Any = InputProcessor(config, self.renderer)
-        self.num_unmasked = 0
-        self._chance = np.random.default_rng(11)
-        logits = self._chance.normal(size=(8, len(tokenizer))) * 3
-        self._log_ps = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-
-    def check_admission(self, num_sequences: int) -> None: ...
-
-    async def is_tracing_enabled(self) -> bool:
-        return False
-
-    def log_p(self, tokens: list[int]) -> Any:
-        return self._log_ps[(tokens[-1] + len(tokens)) % 8]
-
-    async def generate(
-        self, prompt: Any, params: SamplingParams, request_id: str, **options: Any
-    ) -> AsyncGenerator[RequestOutput, None]:
-        self.requests.append((prompt["prompt_token_ids"], params, request_id, options))
-        texts = [self._text(prompt, params, index) for index in range(params.n)]
-        if params.output_kind == RequestOutputKind.DELTA:
-            parts = [[part] for step in zip_longest(*texts) for part in step if part is not None]
-        else:
-            parts = [[joined(text) for text in texts]]
-        for part in parts:
-            await asyncio.sleep(0)
-            yield RequestOutput(request_id, None, prompt["prompt_token_ids"], None, part, part is parts[-1])
-
-    def _text(self, prompt: Any, params: SamplingParams, index: int) -> list[CompletionOutput]:
-        tokens = list(prompt["prompt_token_ids"])
-        made = self._generate(tokens, params, 100 * len(self.requests) + index)
-        request: Any = SimpleNamespace(request_id="", prompt_token_ids=tokens[-16:], sampling_params=params)
-        detokenizer = IncrementalDetokenizer.from_new_request(self.tokenizer, request)
-        for output in made:
-            output.index = index
-            if not params.stop:
-                # The toy's own texts have halves of characters.
-                detokenizer.update(list(output.token_ids), output.finish_reason == "stop")
-                output.text = detokenizer.get_next_output_text(output.finished(), delta=True)
-        return made
-
-    def _allowed(self, matcher: Matcher | None) -> Any:
-        if self._chance.random() < 1 / 50:
-            self.num_unmasked += 1
-            return super()._allowed(None)
-        return super()._allowed(matcher)
-
-
-class Rows:
-    """The rows of the engine, as ``RowAnswerer`` gives them, whose masks have no part in them."""
-
-    max_scored_tokens = 1000
-
-    def __init__(self, engine: LeakyEngine) -> None:
-        self._engine = engine
-
-    async def read(self, texts: Sequence[str], body: dict[str, Any], caller: Caller) -> list[list[int]]:
-        return [self._engine.tokenizer.encode(text) for text in texts]
-
-    def check_length(self, num_tokens: int, param: str) -> None: ...
-
-    async def rows(self, prompts: Sequence[list[int]], first: int, caller: Caller, width: int) -> list[Any]:
-        return [self._engine.log_p(prompt).astype(np.float32) for prompt in prompts]
-
-    async def scores(
-        self, pairs: Sequence[tuple[list[int], list[int]]], name: str, caller: Caller, width: int
-    ) -> list[list[float]]:
-        return [
-            [float(self._engine.log_p([*prompt, *scored[:place]])[token]) for place, token in enumerate(scored)]
-            for prompt, scored in pairs
-        ]
+def chat_of(text: str) -> ChatBody:
+    return {**BODY, "messages": [{"role": "user", "content": text}]}
 
 
 def free(body: dict[str, Any]) -> TextRequest:
     return TextRequest(body, None, Decoding(), Caller("alice", "req-1"))
 
 
-class World:
-    """A replica's answerers around the engine."""
-
-    def __init__(self, model: Path, folder: Path) -> None:
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(model)
-        speller = Speller.from_tokenizer(self.tokenizer)
-        words = build_words(WordList("en", WORDS, "file"), speller)
-        store = ArtefactStore(folder, 2**30)
-        store.save(words)
-        self.vocabulary = ResolvedVocabulary(
-            digest=words.digest, options=ListOptions(), lang="en", n_words=len(WORDS), fewest_tokens=2
-        )
-        args = AsyncEngineArgs(
-            model=str(model), served_model_name=[MODEL], max_model_len=2048, enforce_eager=True, max_logprobs=64
-        )
-        lists = EngineCache(folder, speller.facts)
-        self.engine = LeakyEngine(self.tokenizer, lists, args.create_engine_config())
-        state = ServerState()
-        asyncio.run(init_app_state(self.engine, state, Namespace(**(vars(FrontendArgs()) | vars(args))), ("generate",)))
-        chats, completions = state.openai_serving_chat, state.openai_serving_completion
-        self._serving = chats
-        inside = SimpleNamespace(
-            _oai_serving_chat=chats, _oai_serving_completion=completions, _engine_client=self.engine
-        )
-        served = SimpleNamespace(
-            engine=inside,
-            chat=lambda request: self._answer(chats.create_chat_completion(request, None)),
-            completions=lambda request: self._answer(completions.create_completion(request, None)),
-            tokenize=lambda request: self._answer(inside._oai_serving_tokenization.create_tokenize(request, None)),
-            detokenize=lambda request: self._answer(inside._oai_serving_tokenization.create_detokenize(request, None)),
-        )
-        server = cast("LLMServer", served)
-        engine.install_search(server, lists, speller.facts)
-        install_tokenization(server)
-        settings = Settings.load({"secret_token": "k", "model_name": str(model), "model_id": MODEL}, {})
-        prompts = Prompts.of(self.tokenizer, settings)
-        node_lists = NodeLists(store, self._nowhere, "automaton")
-        adapters = LoadedAdapters(server, EngineAdapters(MODEL, {}))
-        self.chats = ChatAnswerer(
-            *(server, settings, node_lists, prompts),
-            reports_cost=True,
-            adapters=adapters,
-            facts=speller.facts,
-            states=lists,
-        )
-        rows = cast("RowAnswerer", Rows(self.engine))
-        self.tools = WordTools(
-            settings, node_lists, lists, speller.facts, rows, self.chats.answer, self._resolve, adapters
-        )
-
-    async def _resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
-        return self.vocabulary
-
-    async def _nowhere(self, digest: str) -> bytes:
-        raise AssertionError("the artefact lies on this node")
-
-    async def _answer(self, making: Awaitable[Any]) -> AsyncIterator[Any]:
-        try:
-            made = await making
-        except (ValueError, VLLMClientError) as error:
-            # As Ray's engine does.
-            made = self._serving.create_error_response(error)
-
-        async def answer() -> AsyncIterator[Any]:
-            if hasattr(made, "__aiter__"):
-                async for item in made:
-                    yield item
-            else:
-                yield made
-
-        return answer()
-
-    async def items(
-        self, fields: dict[str, Any], decoding: dict[str, Any], seed: int, *, is_completion: bool = False
-    ) -> list[Any]:
-        body = {**(COMPLETION if is_completion else BODY), "max_tokens": MAX_TOKENS, "seed": seed, **fields}
-        how = Decoding(no_repeat_ngram_size=0, **decoding)
-        vocabulary = self.vocabulary
-        if how.author is not None and how.author.new_words is not None:
-            vocabulary = vocabulary.model_copy(update={"n_words": NUM_LISTED})
-        request = TextRequest(body, vocabulary, how, Caller("alice", f"req-{seed}"))
-        return [item async for item in self.chats.answer(request)]
+async def asked(
+    world: ReplicaWorld, fields: dict[str, Any], decoding: dict[str, Any], seed: int, *, is_completion: bool = False
+) -> list[Any]:
+    body = {**(COMPLETION if is_completion else BODY), "max_tokens": MAX_TOKENS, "seed": seed, **fields}
+    how = Decoding(no_repeat_ngram_size=0, **decoding)
+    vocabulary = world.vocabulary
+    if how.author is not None and how.author.new_words is not None:
+        vocabulary = vocabulary.model_copy(update={"n_words": NUM_LISTED})
+    return await world.items(TextRequest(body, vocabulary, how, Caller("alice", f"req-{seed}")))
 
 
 @pytest.fixture(scope="module")
-def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(smollm2_path, tmp_path_factory.mktemp("artefacts"))
+def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> ReplicaWorld:
+    return ReplicaWorld(smollm2_path, tmp_path_factory.mktemp("artefacts"))
+
+
+@pytest.fixture
+def tight(world: ReplicaWorld) -> Iterator[ReplicaWorld]:
+    """The same while its mask holds."""
+    world.engine.leaks = False
+    yield world
+    world.engine.leaks = True
 
 
 def read(items: list[Any]) -> tuple[list[dict[str, Any]], ApiError | None]:
@@ -329,7 +146,7 @@ def read(items: list[Any]) -> tuple[list[dict[str, Any]], ApiError | None]:
     return sent, next((item for item in items if isinstance(item, ApiError)), None)
 
 
-def assert_nothing_unlisted(world: World, sent: list[dict[str, Any]], *, is_cut: bool) -> None:
+def assert_nothing_unlisted(world: ReplicaWorld, sent: list[dict[str, Any]], *, is_cut: bool) -> None:
     """In the texts, the token ids, and whatever else the choices hold."""
     texts: dict[int, str] = {}
     ids: dict[int, list[int]] = {}
@@ -363,19 +180,19 @@ def strings_in(value: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("way", [*WAYS, *AUTHOR_WAYS])
-async def test_no_unlisted_word_leaves(world: World, way: str, stream: bool) -> None:
+async def test_no_unlisted_word_leaves(world: ReplicaWorld, way: str, stream: bool) -> None:
     ways = WAYS | AUTHOR_WAYS
     await assert_no_unlisted_word_leaves(world, *ways[way], stream=stream, is_completion=False)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("way", COMPLETION_WAYS)
-async def test_no_unlisted_word_leaves_in_completions(world: World, way: str, stream: bool) -> None:
+async def test_no_unlisted_word_leaves_in_completions(world: ReplicaWorld, way: str, stream: bool) -> None:
     await assert_no_unlisted_word_leaves(world, *COMPLETION_WAYS[way], stream=stream, is_completion=True)
 
 
 async def assert_no_unlisted_word_leaves(
-    world: World, fields: dict[str, Any], decoding: dict[str, Any], *, stream: bool, is_completion: bool
+    world: ReplicaWorld, fields: dict[str, Any], decoding: dict[str, Any], *, stream: bool, is_completion: bool
 ) -> None:
     enough, outcomes = world.engine.num_unmasked + NUM_UNMASKED, set[str | None]()
     # What may be cut is cut before the first unlisted word, so that all of it is answered.
@@ -387,7 +204,7 @@ async def assert_no_unlisted_word_leaves(
     elif "stop" not in fields:
         expected.add("unlisted_text")
     for seed in takewhile(lambda _: world.engine.num_unmasked < enough or outcomes != expected, range(100)):
-        items = await world.items({**fields, "stream": stream}, decoding, seed, is_completion=is_completion)
+        items = await asked(world, {**fields, "stream": stream}, decoding, seed, is_completion=is_completion)
         sent, error = read(items)
         assert_nothing_unlisted(world, sent, is_cut="stop" in fields)
         code = None if error is None else error.code
@@ -397,30 +214,53 @@ async def assert_no_unlisted_word_leaves(
 
 
 @pytest.mark.parametrize("prompt", ["There was a ca", ["A dog. ", "a ca"], ["A dog. ", "A dog"]])
-async def test_prompts_that_end_inside_a_word_or_differently_are_refused(world: World, prompt: Any) -> None:
-    sent, error = read(await world.items({"prompt": prompt}, {}, 1, is_completion=True))
+async def test_prompts_that_end_inside_a_word_or_differently_are_refused(world: ReplicaWorld, prompt: Any) -> None:
+    sent, error = read(await asked(world, {"prompt": prompt}, {}, 1, is_completion=True))
     assert error is not None
     assert (sent, error.status, error.param) == ([], 400, "prompt")
 
 
-async def test_a_prompt_that_is_too_long_is_refused(world: World) -> None:
-    answer = world.chats.answer(free({**COMPLETION, "prompt": "a " * 3000}))
-    [error] = [item async for item in answer]
+@pytest.mark.parametrize(("num_tokens", "limit"), [(3000, "1024 tokens"), (1100, "1024 tokens")])
+async def test_a_prompt_that_is_too_long_is_refused(world: ReplicaWorld, num_tokens: int, limit: str) -> None:
+    """The limit is the service's own: the engine reads 2,048."""
+    text = "a " * num_tokens
+    for body, param in (({**COMPLETION, "prompt": text}, "prompt"), (chat_of(text), "messages")):
+        [error] = await world.items(free(body))
+        assert isinstance(error, ApiError)
+        assert (error.status, error.code, error.param) == (400, "context_length_exceeded", param)
+        assert limit in error.message
+
+
+@pytest.mark.parametrize("fields", [{"temperature": "hot"}, {"top_logprobs": 3}], ids=str)
+async def test_a_body_that_the_engine_does_not_take_is_refused(world: ReplicaWorld, fields: dict[str, Any]) -> None:
+    [error] = await asked(world, fields, {}, 1)
     assert isinstance(error, ApiError)
-    assert (error.status, error.code) == (400, "context_length_exceeded")
+    assert (error.status, error.type) == (400, "invalid_request_error")
 
 
-async def test_a_completion_without_a_list_is_vllms_own_and_may_begin_with_its_prompt(world: World) -> None:
+@pytest.mark.parametrize(("decoding", "are_alike"), [({}, True), ({"num_beams": 4}, False)])
+async def test_several_texts_may_be_asked_for_at_temperature_0(
+    tight: ReplicaWorld, decoding: dict[str, Any], are_alike: bool
+) -> None:
+    """vLLM refuses them; samples are one given several times, and beams draw nothing."""
+    [answer] = await asked(tight, {"n": 2, "temperature": 0}, decoding, 1)
+    assert isinstance(answer, dict), answer
+    first, second = (choice["message"]["content"] for choice in answer["choices"])
+    assert first and (first == second) is are_alike
+    assert answer["id"].endswith("req-1")
+
+
+async def test_a_completion_without_a_list_is_vllms_own_and_may_begin_with_its_prompt(world: ReplicaWorld) -> None:
     body = {**COMPLETION, "max_tokens": 5, "prompt": "A prompt", "echo": True, "return_token_ids": False}
-    [answer] = [item async for item in world.chats.answer(free(body))]
+    [answer] = await world.items(free(body))
     assert isinstance(answer, dict)
     assert answer["choices"][0]["text"].startswith("A prompt")
     assert "vocab" not in answer
 
 
-async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_gets(world: World) -> None:
+async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_gets(world: ReplicaWorld) -> None:
     async def tokenize(body: dict[str, Any]) -> Any:
-        [result] = [item async for item in world.chats.convert_tokens(body, "req-1")]
+        [result] = await world.items(TokensRequest(body, Caller("alice", "req-1")))
         return result
 
     text = "Ein Wörtchen über 3 Katzen 🐈 <|im_end|>"
@@ -434,27 +274,13 @@ async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_ge
     assert "below" in (await tokenize({"tokens": [10**6]})).message
     chat = await tokenize({"messages": [{"role": "user", "content": text}]})
     body = {**BODY, "messages": [{"role": "user", "content": text}], "max_tokens": 1}
-    async for _ in world.chats.answer(free(body)):
-        pass
+    await world.items(free(body))
     assert chat["tokens"] == world.engine.requests[-1][0]
     # Only the template ends a turn.
     assert chat["tokens"].count(world.tokenizer.convert_tokens_to_ids("<|im_end|>")) == 2
 
 
-async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None:
-    class Lines:
-        async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-            return world.vocabulary
-
-        async def check(self, body: ChatBody, *, in_list: bool) -> None:
-            """Every structure is good."""
-
-        answer = staticmethod(world.chats.answer)
-
-        def is_dead(self) -> bool:
-            return False
-
-    lines = BatchLineAnswerer(Lines(), ChatRequestReader(MODEL, Limits()), FairSemaphore(4))
+async def test_no_unlisted_word_leaves_in_lines_of_batches(world: ReplicaWorld) -> None:
     statuses = set[int]()
     for seed, (fields, decoding) in enumerate(list(WAYS.values()) * 2):
         vocab: dict[str, Any] = {"lang": "en", "n_words": len(WORDS), "score": decoding.get("score", False)}
@@ -464,7 +290,7 @@ async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None
             vocab["rescue"] = decoding["rescue"]
         body = {**BODY, "max_tokens": MAX_TOKENS, "seed": seed, "vocab": vocab, **fields}
         body |= {name: width for name, width in decoding.items() if name in ("num_beams", "best_of")}
-        answer = await lines.answer({"body": json.dumps(body), "request_id": "line", "owner": "alice"})
+        answer = await world.replica.answer_line({"body": json.dumps(body), "request_id": "line", "owner": "alice"})
         statuses.add(answer["status"])
         if answer["status"] == 200:
             assert_nothing_unlisted(world, [json.loads(answer["body"])], is_cut="stop" in fields)
@@ -478,14 +304,13 @@ def assert_listed(text: str) -> None:
     assert not unlisted_words(text, "en", len(WORDS), WORDS), text
 
 
-async def tool_items(world: World, tool: Tool, body: dict[str, Any]) -> list[Any]:
-    spec = VocabularySpec(lang="en", n_words=len(WORDS))
-    answer = world.tools.answer(WordToolRequest(tool, body, world.vocabulary, spec, Caller("alice", "req-1")), 3)
-    return [item async for item in answer]
+async def tool_items(world: ReplicaWorld, tool: Tool, body: dict[str, Any]) -> list[Any]:
+    request = WordToolRequest(tool, body, world.vocabulary, world.spec, Caller("alice", "req-1"))
+    return await world.items(request)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-async def test_no_unlisted_word_leaves_where_a_text_is_rewritten(world: World, stream: bool) -> None:
+async def test_no_unlisted_word_leaves_where_a_text_is_rewritten(world: ReplicaWorld, stream: bool) -> None:
     enough, outcomes = world.engine.num_unmasked + NUM_UNMASKED, set[str | None]()
     for seed in takewhile(lambda _: world.engine.num_unmasked < enough or len(outcomes) < 2, range(100)):
         body = {
@@ -503,7 +328,7 @@ async def test_no_unlisted_word_leaves_where_a_text_is_rewritten(world: World, s
     assert outcomes == {None, "unlisted_text"}
 
 
-async def test_no_unlisted_word_is_a_next_word_or_another_one(world: World) -> None:
+async def test_no_unlisted_word_is_a_next_word_or_another_one(world: ReplicaWorld) -> None:
     for text in ("The", "The cat ", "A dog sees it. The", ""):
         [result] = await tool_items(world, "next", {"text": text, "top": 20})
         assert result["data"]

@@ -1,7 +1,7 @@
 """What the replica puts around an answer."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,28 +11,12 @@ from ray.llm._internal.serve.core.server import llm_server
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
-from deployments.contract import Answer
-from deployments.replica.deployment import Replica, with_time_limit
+from deployments.contract import BEGUN, ENGINE_DEAD, Caller, Decoding, RowsRequest, TextRequest
+from deployments.errors import ApiError
+from deployments.replica.deployment import Replica
 from deployments.replica.engine import configuration
 from deployments.settings.service import Settings
-
-
-class Script:
-    """An answer that yields some items and then stalls."""
-
-    def __init__(self, *items: Answer, stalls: bool) -> None:
-        self._items = items
-        self._stalls = stalls
-        self.is_closed = False
-
-    async def answer(self) -> AsyncGenerator[Answer]:
-        try:
-            for item in self._items:
-                yield item
-            if self._stalls:
-                await asyncio.sleep(3600)
-        finally:
-            self.is_closed = True
+from tests.deployments.replica.world import MODEL, ReplicaWorld
 
 
 def test_only_what_is_meant_to_be_hides_a_method_of_rays_server() -> None:
@@ -41,27 +25,79 @@ def test_only_what_is_meant_to_be_hides_a_method_of_rays_server() -> None:
     assert own & set(dir(LLMServer)) == {"_start_engine", "record_routing_stats"}
 
 
-async def test_an_answer_in_time_passes_unchanged() -> None:
-    script = Script("one", "two", stalls=False)
-    assert [item async for item in with_time_limit(9, script.answer())] == ["one", "two"]
-    assert script.is_closed
+@pytest.fixture(scope="module")
+def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> ReplicaWorld:
+    """A replica of one sequence, whose answers may take two seconds."""
+    one = {"max_sequences": 1, "max_queued_requests": 0, "max_answer_s": 2}
+    world = ReplicaWorld(smollm2_path, tmp_path_factory.mktemp("artefacts"), **one)
+    world.engine.leaks = False
+    return world
 
 
-async def test_an_answer_that_takes_too_long_is_ended() -> None:
-    script, seen = Script("one", stalls=True), []
-    with pytest.raises(TimeoutError):
-        async for item in with_time_limit(0.05, script.answer()):
-            seen.append(item)  # noqa: PERF401 - what came before the error counts
-    assert seen == ["one"]
-    assert script.is_closed
+@pytest.fixture
+def stalled(world: ReplicaWorld) -> Iterator[ReplicaWorld]:
+    """The same while its engine stops before the last piece of each answer."""
+    world.engine.stalls = True
+    yield world
+    world.engine.stalls = False
 
 
-async def test_one_that_is_left_is_closed() -> None:
-    script = Script("one", stalls=True)
-    items = with_time_limit(9, script.answer())
-    assert await anext(items) == "one"
-    await items.aclose()
-    assert script.is_closed
+ALICE = Caller("alice", "req-1")
+CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 6, "stream": True}
+ROWS = {"prompt": "The cat", "dtype": "float32"}
+
+
+def chat_of(world: ReplicaWorld) -> TextRequest:
+    return TextRequest(CHAT, world.vocabulary, Decoding(), ALICE)
+
+
+async def test_an_answer_begins_with_its_turn_and_frees_its_sequence(world: ReplicaWorld) -> None:
+    items = [item async for item in world.replica.answer(chat_of(world))]
+    assert (items[0], items[-1]) == (BEGUN, "data: [DONE]\n\n")
+    assert await sequences(world) == 0
+
+
+@pytest.mark.parametrize(("kind", "what", "param"), [("text", "tokens", "max_tokens"), ("rows", "prompts", "prompt")])
+async def test_an_answer_that_takes_too_long_is_ended_and_says_what_to_ask_for_less_of(
+    stalled: ReplicaWorld, kind: str, what: str, param: str
+) -> None:
+    items = await stalled.items(chat_of(stalled) if kind == "text" else RowsRequest(ROWS, ALICE))
+    assert len(items) > 1 if kind == "text" else True
+    error = items[-1]
+    assert isinstance(error, ApiError)
+    assert (error.status, error.code, error.param) == (504, "answer_timeout", param)
+    assert error.message == f"The answer took longer than 2 s: ask for fewer {what}."
+    assert (stalled.engine.num_running, await sequences(stalled)) == (0, 0)
+
+
+async def test_who_finds_no_sequence_free_is_told_to_come_back_and_one_that_is_left_frees_its_own(
+    stalled: ReplicaWorld,
+) -> None:
+    answer = stalled.replica.answer(chat_of(stalled))
+    assert [await anext(answer), isinstance(await anext(answer), str)] == [BEGUN, True]
+    assert (stalled.engine.num_running, await sequences(stalled)) == (1, 1)
+    [error] = await stalled.items(chat_of(stalled))
+    assert isinstance(error, ApiError)
+    assert (error.status, error.code) == (503, "overloaded")
+    assert int(dict(error.headers)["Retry-After"]) >= 1
+    await answer.aclose()
+    assert await sequences(stalled) == 0
+    async with asyncio.timeout(30):
+        while stalled.engine.num_running:  # noqa: ASYNC110 - vLLM's server gives it up when it is collected
+            await asyncio.sleep(0.01)
+
+
+async def test_a_dead_engine_answers_nothing(world: ReplicaWorld) -> None:
+    world.engine.errored = True
+    [error] = await world.items(chat_of(world))
+    world.engine.errored = False
+    assert isinstance(error, ApiError)
+    assert (error.status, error.code) == (503, ENGINE_DEAD)
+
+
+async def sequences(world: ReplicaWorld) -> float:
+    [number] = (await world.replica.record_autoscaling_stats()).values()
+    return number
 
 
 def refuse(*_: object, **__: object) -> None:

@@ -27,7 +27,7 @@ from vocab.options import DEFAULT_OPTIONS, ListOptions
 LIMITS = CompileLimits(deadline_s=30, max_memory_bytes=2**30)
 
 
-class World:
+class Faulty:
     """A compiler whose processes fail on demand, and a folder of lists."""
 
     def __init__(self, folder: Path, limits: CompileLimits = LIMITS) -> None:
@@ -48,8 +48,8 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    world = World(tmp_path)
+async def world(tmp_path: Path) -> AsyncIterator[Faulty]:
+    world = Faulty(tmp_path)
     yield world
     world.seen.update(world.compiler.pids())
     await world.compiler.close()
@@ -60,7 +60,7 @@ def inline(*words: str) -> CompileList:
     return CompileList("en", words)
 
 
-async def test_named_lists_and_clients_lists_have_a_process_each(world: World) -> None:
+async def test_named_lists_and_clients_lists_have_a_process_each(world: Faulty) -> None:
     await world.compiler.warm_up()
     [small] = world.compiler.pids()
     named, own = await asyncio.gather(world.make(world.named("pets", "the", "cat")), world.make(inline("the", "cat")))
@@ -69,7 +69,7 @@ async def test_named_lists_and_clients_lists_have_a_process_each(world: World) -
     assert world.compiler.pids()[0] == small
 
 
-async def test_changes_to_a_list_and_its_shortest_text_are_small_jobs(world: World) -> None:
+async def test_changes_to_a_list_and_its_shortest_text_are_small_jobs(world: Faulty) -> None:
     await world.compiler.warm_up()
     named = await world.make(world.named("pets", "the", "cat"))
     small, large = world.compiler.pids()
@@ -87,7 +87,7 @@ async def test_changes_to_a_list_and_its_shortest_text_are_small_jobs(world: Wor
     assert world.compiler.pids() == [small, large]
 
 
-async def test_a_clients_list_does_not_wait_for_a_large_one(world: World) -> None:
+async def test_a_clients_list_does_not_wait_for_a_large_one(world: Faulty) -> None:
     await world.compiler.warm_up()
     large = asyncio.create_task(world.make(world.named("large", "slow", "slow")))
     await world.make(inline("the"))
@@ -96,7 +96,7 @@ async def test_a_clients_list_does_not_wait_for_a_large_one(world: World) -> Non
     await large
 
 
-async def test_an_error_of_the_list_is_raised_here_and_the_process_stays(world: World) -> None:
+async def test_an_error_of_the_list_is_raised_here_and_the_process_stays(world: Faulty) -> None:
     await world.make(inline("the"))
     with pytest.raises(InvalidWordListError, match=r"words\[1\]"):
         await world.make(inline("the", "c\0t"))
@@ -109,7 +109,7 @@ async def test_an_error_of_the_list_is_raised_here_and_the_process_stays(world: 
 
 
 @pytest.mark.parametrize("word", ["segfault", "memory"])
-async def test_a_job_that_fails_its_process_fails_alone(world: World, word: str) -> None:
+async def test_a_job_that_fails_its_process_fails_alone(world: Faulty, word: str) -> None:
     jobs = [world.make(inline(each)) for each in ("the", word, "cat")]
     before, failed, after = await asyncio.gather(*jobs, return_exceptions=True)
     assert isinstance(failed, CompileError)
@@ -119,7 +119,7 @@ async def test_a_job_that_fails_its_process_fails_alone(world: World, word: str)
 
 async def test_a_job_that_hangs_is_given_up_at_its_deadline(tmp_path: Path) -> None:
     # Long enough for a process to start in.
-    world = World(tmp_path, replace(LIMITS, deadline_s=6))
+    world = Faulty(tmp_path, replace(LIMITS, deadline_s=6))
     try:
         await world.make(inline("the"))
         hanging = asyncio.create_task(world.make(inline("hang")))
@@ -135,7 +135,7 @@ async def test_a_job_that_hangs_is_given_up_at_its_deadline(tmp_path: Path) -> N
     assert all(is_gone(pid) for pid in world.seen)
 
 
-async def test_a_list_that_takes_too_long_by_itself_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_that_takes_too_long_by_itself_is_refused(world: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.make(inline("the"))
     monkeypatch.setattr(compile_pool, "MAX_CPU_S", 0.5)
     with pytest.raises(ListTooLargeError, match="fewer or shorter"):
@@ -144,7 +144,7 @@ async def test_a_list_that_takes_too_long_by_itself_is_refused(world: World, mon
     await world.make(inline("cat"))
 
 
-async def test_owners_take_turns(world: World) -> None:
+async def test_owners_take_turns(world: Faulty) -> None:
     await world.make(inline("the"))
     done: list[str] = []
 
@@ -161,7 +161,7 @@ async def test_owners_take_turns(world: World) -> None:
 
 async def test_a_key_has_a_bound_of_waiting_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_pool, "MAX_WAITING_SHORT", 2)
-    world = World(tmp_path)
+    world = Faulty(tmp_path)
     try:
         await world.make(inline("the"))
         slow = asyncio.create_task(world.make(inline("slow"), "greedy"))
@@ -179,7 +179,7 @@ async def test_a_key_has_a_bound_of_waiting_lists(tmp_path: Path, monkeypatch: p
         await world.compiler.close()
 
 
-async def test_a_process_that_was_killed_while_it_waited_is_replaced_unnoticed(world: World) -> None:
+async def test_a_process_that_was_killed_while_it_waited_is_replaced_unnoticed(world: Faulty) -> None:
     await world.make(inline("the"))
     os.kill(world.compiler.pids()[0], signal.SIGKILL)
     await asyncio.sleep(0.2)
@@ -187,7 +187,7 @@ async def test_a_process_that_was_killed_while_it_waited_is_replaced_unnoticed(w
     assert len(world.seen) == 2
 
 
-async def test_a_stopped_process_that_dies_before_it_begins_is_replaced_unnoticed(world: World) -> None:
+async def test_a_stopped_process_that_dies_before_it_begins_is_replaced_unnoticed(world: Faulty) -> None:
     await world.make(inline("the"))
     [pid] = world.compiler.pids()
     os.kill(pid, signal.SIGSTOP)
@@ -197,7 +197,7 @@ async def test_a_stopped_process_that_dies_before_it_begins_is_replaced_unnotice
     assert (await job).num_words == 1
 
 
-async def test_a_process_that_has_grown_is_ended_after_the_job(world: World) -> None:
+async def test_a_process_that_has_grown_is_ended_after_the_job(world: Faulty) -> None:
     await world.make(inline("the"))
     [first] = world.compiler.pids()
     await world.make(inline("grow", "grow"))
@@ -207,7 +207,7 @@ async def test_a_process_that_has_grown_is_ended_after_the_job(world: World) -> 
 
 
 async def test_the_process_for_named_lists_ends_when_it_has_nothing_to_do(tmp_path: Path) -> None:
-    world = World(tmp_path, replace(LIMITS, idle_s=0.3))
+    world = Faulty(tmp_path, replace(LIMITS, idle_s=0.3))
     try:
         await world.make(inline("the"))
         [small] = world.compiler.pids()
@@ -220,7 +220,7 @@ async def test_the_process_for_named_lists_ends_when_it_has_nothing_to_do(tmp_pa
         await world.compiler.close()
 
 
-async def test_a_caller_who_leaves_takes_the_job_along_if_it_has_not_begun(world: World) -> None:
+async def test_a_caller_who_leaves_takes_the_job_along_if_it_has_not_begun(world: Faulty) -> None:
     await world.make(inline("the"))
     slow = asyncio.create_task(world.make(inline("slow")))
     leaving = asyncio.create_task(world.make(inline("segfault")))
@@ -231,7 +231,7 @@ async def test_a_caller_who_leaves_takes_the_job_along_if_it_has_not_begun(world
     assert len(world.seen) == 1
 
 
-async def test_closing_fails_what_is_under_way_and_leaves_no_process(world: World) -> None:
+async def test_closing_fails_what_is_under_way_and_leaves_no_process(world: Faulty) -> None:
     await world.make(inline("the"))
     jobs = [asyncio.create_task(world.make(inline(word))) for word in ("hang", "cat")]
     await asyncio.sleep(0.3)

@@ -12,6 +12,7 @@ import pytest
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings.service import Settings
 from deployments.vocabulary import deployment
+from deployments.vocabulary.compile_pool import CompilePool
 from deployments.vocabulary.deployment import Vocabulary
 from tests.vocab.toys import can_spell, toy_speller, toy_tokenizer
 from vocab.artefacts.store import ArtefactStore, SharedStore
@@ -43,7 +44,7 @@ SMALL = 4
 """``FIRST_WORDS`` in tests of a long list."""
 
 
-class CompilerHere:
+class CompilerHere(CompilePool):
     """Does jobs in a thread of this process, counts them, and waits where a test wants to look at those who wait."""
 
     def __init__(self, compiler: ListCompiler, store: ArtefactStore) -> None:
@@ -59,13 +60,13 @@ class CompilerHere:
 
     async def close(self) -> None: ...
 
-    async def compile(self, job: CompileList | ChangeList, owner: str) -> Compiled:
+    async def compile(self, job: CompileList | ChangeList, owner: str = "") -> Compiled:
         self.jobs.append(job)
         compiled = (await asyncio.to_thread(self._run, job)).compiled
         assert compiled is not None
         return compiled
 
-    async def measure(self, job: MeasureTexts, owner: str) -> int | None:
+    async def measure(self, job: MeasureTexts, owner: str = "") -> int | None:
         self.num_measured += 1
         return (await asyncio.to_thread(self._run, job)).fewest_tokens
 
@@ -80,7 +81,7 @@ class CompilerHere:
         return reply
 
 
-class World:
+class Lists:
     """List files, an artefact folder, and vocabularies over them."""
 
     def __init__(self, folder: Path) -> None:
@@ -138,8 +139,8 @@ def long_list(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    world = World(tmp_path)
+async def world(tmp_path: Path) -> AsyncIterator[Lists]:
+    world = Lists(tmp_path)
     yield world
     for compiler in world.compilers:
         compiler.may_go_on.set()
@@ -158,7 +159,7 @@ async def numbers(vocabulary: Vocabulary) -> tuple[int, int]:
     return stats["num_compiles"], stats["num_loaded"]
 
 
-async def test_resolves_a_list_to_an_artefact_that_can_be_fetched(world: World, tmp_path: Path) -> None:
+async def test_resolves_a_list_to_an_artefact_that_can_be_fetched(world: Lists, tmp_path: Path) -> None:
     world.write("pets", "the", "cat", "dog")
     vocabulary = await world.vocabulary()
     resolved = await vocabulary.resolve(spec("pets", 100))
@@ -170,7 +171,7 @@ async def test_resolves_a_list_to_an_artefact_that_can_be_fetched(world: World, 
     assert elsewhere.load(resolved.digest).listed.word_list.words == ("the", "cat", "dog")
 
 
-async def test_a_vocabulary_names_the_source_of_its_words(world: World) -> None:
+async def test_a_vocabulary_names_the_source_of_its_words(world: Lists) -> None:
     world.write("pets", "the", "cat", "dog")
     (world.lists / "en_grade.csv").write_text("word,level\nthe,1\ncat,2\n")
     vocabulary = await world.vocabulary()
@@ -179,7 +180,7 @@ async def test_a_vocabulary_names_the_source_of_its_words(world: World) -> None:
     assert sources == ["file", "cleaned", "inline", "file"]
 
 
-async def test_without_its_folder_of_lists_it_does_not_start_and_no_built_in_list_is_served(world: World) -> None:
+async def test_without_its_folder_of_lists_it_does_not_start_and_no_built_in_list_is_served(world: Lists) -> None:
     world.write("en", "the", "cat")
     vocabulary = await world.vocabulary()
     assert (await vocabulary.resolve(spec("en", 2))).source == "file"
@@ -192,7 +193,7 @@ async def test_without_its_folder_of_lists_it_does_not_start_and_no_built_in_lis
 
 
 async def test_a_source_and_safety_are_asked_of_the_list_and_wordfreqs_goes_past_a_file(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Lists, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write("es", "perro")
     asked: list[dict[str, Any]] = []
@@ -210,14 +211,14 @@ async def test_a_source_and_safety_are_asked_of_the_list_and_wordfreqs_goes_past
     assert (asked, len(digests)) == (choices, 2)
 
 
-async def test_without_a_number_the_whole_list_counts(world: World) -> None:
+async def test_without_a_number_the_whole_list_counts(world: Lists) -> None:
     world.write("pets", "the", "cat", "dog")
     vocabulary = await world.vocabulary()
     assert (await vocabulary.resolve(spec("pets", None))).n_words == 3
     assert (await vocabulary.resolve(own("the", "cat"))).n_words == 2
 
 
-async def test_those_who_want_the_same_list_wait_for_one_compile(world: World) -> None:
+async def test_those_who_want_the_same_list_wait_for_one_compile(world: Lists) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
     world.compiler.may_go_on.clear()
@@ -231,7 +232,7 @@ async def test_those_who_want_the_same_list_wait_for_one_compile(world: World) -
     assert await numbers(vocabulary) == (1, 0)
 
 
-async def test_those_who_want_the_same_changes_wait_for_one_compile_of_each(world: World) -> None:
+async def test_those_who_want_the_same_changes_wait_for_one_compile_of_each(world: Lists) -> None:
     world.write("pets", "the", "cat", "dog")
     vocabulary = await world.vocabulary()
     changed = spec("pets", extra_words=("Ann", "Bo"), exclude_words=("cat",))
@@ -240,7 +241,7 @@ async def test_those_who_want_the_same_changes_wait_for_one_compile_of_each(worl
     assert [type(job) for job in world.compiler.jobs] == [CompileList, ChangeList]
 
 
-async def test_the_event_loop_is_free_while_a_list_is_compiled(world: World) -> None:
+async def test_the_event_loop_is_free_while_a_list_is_compiled(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     world.compiler.may_go_on.clear()
     waiting = asyncio.create_task(vocabulary.resolve(own("the", "cat")))
@@ -254,13 +255,13 @@ async def test_the_event_loop_is_free_while_a_list_is_compiled(world: World) -> 
     await waiting
 
 
-async def test_the_rules_of_a_language_make_a_list_of_its_own(world: World) -> None:
+async def test_the_rules_of_a_language_make_a_list_of_its_own(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     digests = {(await vocabulary.resolve(own("the", "cat", **fields))).digest for fields in [{}, {"lang": "fr"}] * 2}
     assert len(digests) == world.num_jobs == 2
 
 
-async def test_another_set_of_options_compiles_nothing(world: World) -> None:
+async def test_another_set_of_options_compiles_nothing(world: Lists) -> None:
     world.write("pets", "the", "cat", "dog")
     vocabulary = await world.vocabulary()
     asked: list[dict[str, object]] = [
@@ -280,7 +281,7 @@ async def test_another_set_of_options_compiles_nothing(world: World) -> None:
     assert world.allows(by_sentences, "the cat.")
 
 
-async def test_another_number_of_words_compiles_nothing(world: World) -> None:
+async def test_another_number_of_words_compiles_nothing(world: Lists) -> None:
     world.write("pets", "the", "cat", "dog")
     vocabulary = await world.vocabulary()
     resolved = [await vocabulary.resolve(spec("pets", n_words)) for n_words in (1, 2, 3, 2**62, None)]
@@ -290,7 +291,7 @@ async def test_another_number_of_words_compiles_nothing(world: World) -> None:
     assert await numbers(vocabulary) == (1, 0)
 
 
-async def test_the_first_words_of_a_long_list_are_a_small_artefact(world: World, long_list: tuple[str, ...]) -> None:
+async def test_the_first_words_of_a_long_list_are_a_small_artefact(world: Lists, long_list: tuple[str, ...]) -> None:
     vocabulary = await world.vocabulary()
     small = [await vocabulary.resolve(spec("es", n_words)) for n_words in (1, SMALL)]
     assert {world.words(one) for one in small} == {long_list[:SMALL]}
@@ -304,7 +305,7 @@ async def test_the_first_words_of_a_long_list_are_a_small_artefact(world: World,
 
 
 @pytest.mark.usefixtures("long_list")
-async def test_a_small_artefact_is_changed_by_itself(world: World) -> None:
+async def test_a_small_artefact_is_changed_by_itself(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     small = await vocabulary.resolve(spec("es", 3, exclude_words=["cat"], extra_words=["fish"]))
     assert small.digest == (await vocabulary.resolve(spec("es", 3))).digest
@@ -316,7 +317,7 @@ async def test_a_small_artefact_is_changed_by_itself(world: World) -> None:
     assert not world.allows(whole, "the cat")
 
 
-async def test_a_list_file_is_always_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_file_is_always_whole(world: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment, "FIRST_WORDS", 1)
     monkeypatch.setattr(worker, "FIRST_WORDS", 1)
     world.write("pets", "the", "cat", "dog")
@@ -326,7 +327,7 @@ async def test_a_list_file_is_always_whole(world: World, monkeypatch: pytest.Mon
     assert world.num_jobs == 1
 
 
-async def test_a_restart_with_a_full_store_compiles_nothing(world: World) -> None:
+async def test_a_restart_with_a_full_store_compiles_nothing(world: Lists) -> None:
     world.write("pets", "the", "cat", "dog")
     asked = [spec("pets"), own("the", "cat"), spec("pets", extra_words=("Ann",), exclude_words=("cat",))]
     first = await world.vocabulary()
@@ -338,7 +339,7 @@ async def test_a_restart_with_a_full_store_compiles_nothing(world: World) -> Non
     assert (await second.stats())["store_bytes"] > 1000
 
 
-async def test_an_empty_node_loads_what_another_shared(world: World, tmp_path: Path) -> None:
+async def test_an_empty_node_loads_what_another_shared(world: Lists, tmp_path: Path) -> None:
     first = await world.vocabulary(artefact_store=world.shared)
     before = await first.resolve(own("the", "cat", exclude_words=["cat"]))
     second = await world.vocabulary(artefact_store=world.shared, artefact_dir=str(tmp_path / "new"))
@@ -349,13 +350,13 @@ async def test_an_empty_node_loads_what_another_shared(world: World, tmp_path: P
         assert await third.fetch(digest) == await first.fetch(digest)
 
 
-async def test_a_shared_store_that_fails_stops_nothing(world: World, tmp_path: Path) -> None:
+async def test_a_shared_store_that_fails_stops_nothing(world: Lists, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     vocabulary = await world.vocabulary(artefact_store=f"file://{tmp_path}/file/below")
     assert (await vocabulary.resolve(own("the", "cat"))).n_words == 2
 
 
-async def test_an_artefact_that_was_deleted_or_damaged_is_made_again(world: World) -> None:
+async def test_an_artefact_that_was_deleted_or_damaged_is_made_again(world: Lists) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
     digest = (await vocabulary.resolve(spec("pets"))).digest
@@ -370,7 +371,7 @@ async def test_an_artefact_that_was_deleted_or_damaged_is_made_again(world: Worl
     assert await numbers(second) == (1, 0)
 
 
-async def test_deleted_changes_are_made_again(world: World) -> None:
+async def test_deleted_changes_are_made_again(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     asked = own("the", "cat", "dog", exclude_words=["cat"])
     before = await vocabulary.resolve(asked)
@@ -382,7 +383,7 @@ async def test_deleted_changes_are_made_again(world: World) -> None:
     assert [type(job) for job in world.compiler.jobs] == [CompileList, ChangeList, ChangeList]
 
 
-async def test_words_left_out_leave_the_list_itself_as_it_is(world: World) -> None:
+async def test_words_left_out_leave_the_list_itself_as_it_is(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     whole = await vocabulary.resolve(own("the", "cat", "dog"))
     without = await vocabulary.resolve(own("the", "cat", "dog", exclude_words=["Cat"]))
@@ -393,7 +394,7 @@ async def test_words_left_out_leave_the_list_itself_as_it_is(world: World) -> No
     assert nothing == whole
 
 
-async def test_words_that_are_parts_of_others_are_left_out_alone(world: World) -> None:
+async def test_words_that_are_parts_of_others_are_left_out_alone(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     resolved = await vocabulary.resolve(own("the", "front", "in front of", exclude_words=["front"]))
     assert resolved.n_words == 3
@@ -401,7 +402,7 @@ async def test_words_that_are_parts_of_others_are_left_out_alone(world: World) -
     assert not world.allows(resolved, "the front")
 
 
-async def test_words_added_are_changes_to_the_same_list(world: World) -> None:
+async def test_words_added_are_changes_to_the_same_list(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     plain = await vocabulary.resolve(own("the", "cat"))
     resolved = await vocabulary.resolve(own("the", "cat", extra_words=["Ann", "bo"], case="any"))
@@ -415,7 +416,7 @@ async def test_words_added_are_changes_to_the_same_list(world: World) -> None:
     assert allowed == [True, True, True, False, False]
 
 
-async def test_changes_to_a_list_compile_only_the_changes(world: World) -> None:
+async def test_changes_to_a_list_compile_only_the_changes(world: Lists) -> None:
     world.write("pets", "the", "cat", "dog")
     vocabulary = await world.vocabulary()
     plain = await vocabulary.resolve(spec("pets"))
@@ -430,7 +431,7 @@ async def test_changes_to_a_list_compile_only_the_changes(world: World) -> None:
     assert [type(job) for job in world.compiler.jobs] == [CompileList, ChangeList, ChangeList]
 
 
-async def test_the_fewest_tokens_are_those_of_list_and_additions_together(world: World) -> None:
+async def test_the_fewest_tokens_are_those_of_list_and_additions_together(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     assert (await vocabulary.resolve(own("mouse", "the"))).fewest_tokens == 1
     assert (await vocabulary.resolve(own("mouse", "the", end="sentence"))).fewest_tokens == 2
@@ -440,7 +441,7 @@ async def test_the_fewest_tokens_are_those_of_list_and_additions_together(world:
     assert (await vocabulary.resolve(added)).fewest_tokens == 2
 
 
-async def test_a_list_of_which_nothing_is_left_is_refused_unless_words_are_added(world: World) -> None:
+async def test_a_list_of_which_nothing_is_left_is_refused_unless_words_are_added(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     with pytest.raises(EmptyWordListError, match="no text"):
         await vocabulary.resolve(own("the", "cat", exclude_words=["the", "cat"]))
@@ -448,7 +449,7 @@ async def test_a_list_of_which_nothing_is_left_is_refused_unless_words_are_added
     assert (await vocabulary.resolve(added)).fewest_tokens == 3
 
 
-async def test_a_replaced_list_takes_effect_and_the_old_artefact_stays(world: World) -> None:
+async def test_a_replaced_list_takes_effect_and_the_old_artefact_stays(world: Lists) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
     old = await vocabulary.resolve(spec("pets"))
@@ -462,7 +463,7 @@ async def test_a_replaced_list_takes_effect_and_the_old_artefact_stays(world: Wo
     ("lines", "says"), [(["the", "c\0t"], "pets.txt, line 2"), ([""], "pets.txt"), (["# nothing"], "pets.txt")]
 )
 async def test_a_list_replaced_by_a_bad_one_serves_on_in_its_old_version(
-    world: World, lines: list[str], says: str, caplog: pytest.LogCaptureFixture
+    world: Lists, lines: list[str], says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
@@ -482,7 +483,7 @@ async def test_a_list_replaced_by_a_bad_one_serves_on_in_its_old_version(
     assert world.words(await vocabulary.resolve(spec("pets"))) == ("the", "dog")
 
 
-async def test_a_last_good_version_stays_in_use_and_without_it_the_bad_one_is_refused(world: World) -> None:
+async def test_a_last_good_version_stays_in_use_and_without_it_the_bad_one_is_refused(world: Lists) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
     path = ArtefactStore(world.artefacts, MAX_BYTES).path_of((await vocabulary.resolve(spec("pets"))).digest)
@@ -495,7 +496,7 @@ async def test_a_last_good_version_stays_in_use_and_without_it_the_bad_one_is_re
         await vocabulary.resolve(spec("pets"))
 
 
-async def test_a_list_that_was_deleted_is_unknown(world: World) -> None:
+async def test_a_list_that_was_deleted_is_unknown(world: Lists) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
     await vocabulary.resolve(spec("pets"))
@@ -504,7 +505,7 @@ async def test_a_list_that_was_deleted_is_unknown(world: World) -> None:
         await vocabulary.resolve(spec("pets"))
 
 
-async def test_a_failed_compile_is_tried_again_by_the_next_caller(world: World) -> None:
+async def test_a_failed_compile_is_tried_again_by_the_next_caller(world: Lists) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
     world.compiler.fault = CompileError("too many readings")
@@ -523,7 +524,7 @@ HOSTILE_NAMES = ["../pets", "/etc/passwd", "a\0b", "CON", "p" * 10_240, "%2e%2e"
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=lambda name: ascii(name)[:20])
-async def test_a_name_that_is_no_lists_is_refused_before_anything_is_read(world: World, name: str) -> None:
+async def test_a_name_that_is_no_lists_is_refused_before_anything_is_read(world: Lists, name: str) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
     with pytest.raises(UnknownLanguageError):
@@ -531,7 +532,7 @@ async def test_a_name_that_is_no_lists_is_refused_before_anything_is_read(world:
     assert world.num_jobs == 0
 
 
-async def test_a_bad_list_is_refused_with_its_line_and_read_once(world: World) -> None:
+async def test_a_bad_list_is_refused_with_its_line_and_read_once(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     world.write("bad", "the", "c\0t")
     for _ in range(3):
@@ -543,7 +544,7 @@ async def test_a_bad_list_is_refused_with_its_line_and_read_once(world: World) -
     assert (await vocabulary.resolve(own("the", "c", "t"))).n_words == 3
 
 
-async def test_a_refusal_of_a_clients_list_is_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusal_of_a_clients_list_is_remembered(world: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
     vocabulary = await world.vocabulary()
     monkeypatch.setattr(trie_builder, "MAX_OWN_WORK", 100)
     monkeypatch.setattr(overlay, "MAX_OWN_WORK", 100)
@@ -564,7 +565,7 @@ async def test_a_refusal_of_a_clients_list_is_remembered(world: World, monkeypat
         assert world.compiler.num_measured == num_before + 1
 
 
-async def test_a_compile_that_all_have_left_is_not_waited_for(world: World) -> None:
+async def test_a_compile_that_all_have_left_is_not_waited_for(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     world.compiler.may_go_on.clear()
     waiting = [asyncio.create_task(vocabulary.resolve(own("the", "cat"))) for _ in range(2)]
@@ -577,7 +578,7 @@ async def test_a_compile_that_all_have_left_is_not_waited_for(world: World) -> N
     assert (await vocabulary.resolve(own("the", "cat"))).n_words == 2
 
 
-async def test_a_refusal_can_be_had_as_a_value(world: World) -> None:
+async def test_a_refusal_can_be_had_as_a_value(world: Lists) -> None:
     vocabulary = await world.vocabulary()
     assert isinstance(await vocabulary.resolve_or_refuse(spec("nowhere")), UnknownLanguageError)
     world.write("pets", "the", "cat")
@@ -586,7 +587,7 @@ async def test_a_refusal_can_be_had_as_a_value(world: World) -> None:
     assert isinstance(await vocabulary.resolve_or_refuse(own("cat")), CompileError)
 
 
-async def test_lists_are_built_before_the_service_is_ready(world: World) -> None:
+async def test_lists_are_built_before_the_service_is_ready(world: Lists) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary(prebuild_langs=["pets"])
     assert await numbers(vocabulary) == (1, 0)
@@ -595,7 +596,7 @@ async def test_lists_are_built_before_the_service_is_ready(world: World) -> None
 
 
 async def test_of_a_long_list_that_artefact_is_built_before_the_service_is_ready_which_its_n_needs(
-    world: World, long_list: tuple[str, ...]
+    world: Lists, long_list: tuple[str, ...]
 ) -> None:
     vocabulary = await world.vocabulary(prebuild_langs=["es"], prebuild_prefix=SMALL)
     assert await numbers(vocabulary) == (1, 0)
@@ -617,7 +618,7 @@ async def test_of_a_long_list_that_artefact_is_built_before_the_service_is_ready
     ],
 )
 async def test_a_bad_list_to_prebuild_stops_the_start(
-    world: World, name: str, lines: list[str] | None, kind: type[Exception], says: str
+    world: Lists, name: str, lines: list[str] | None, kind: type[Exception], says: str
 ) -> None:
     if lines is not None:
         world.write(name, *lines)
@@ -625,7 +626,7 @@ async def test_a_bad_list_to_prebuild_stops_the_start(
         await world.vocabulary(prebuild_langs=[name])
 
 
-async def test_what_is_remembered_is_bounded(world: World) -> None:
+async def test_what_is_remembered_is_bounded(world: Lists) -> None:
     vocabulary = await world.vocabulary(max_cached_vocabularies=2)
     for word in "abcdab":
         await vocabulary.resolve(own("the", word))
@@ -633,12 +634,12 @@ async def test_what_is_remembered_is_bounded(world: World) -> None:
     assert (stats["num_compiles"], stats["num_loaded"], stats["num_cached"]) == (4, 2, 2)
 
 
-async def test_an_artefact_that_never_was_cannot_be_fetched(world: World) -> None:
+async def test_an_artefact_that_never_was_cannot_be_fetched(world: Lists) -> None:
     with pytest.raises(ArtefactError):
         await (await world.vocabulary()).fetch("0" * 64)
 
 
-async def test_many_lists_of_clients_keep_the_store_within_its_bound(world: World) -> None:
+async def test_many_lists_of_clients_keep_the_store_within_its_bound(world: Lists) -> None:
     vocabulary = await world.vocabulary(artefact_bytes=2**20, max_cached_vocabularies=50)
     await asyncio.gather(*(vocabulary.resolve(own("the", f"word{number}")) for number in range(300)))
     stats = await vocabulary.stats()
@@ -648,7 +649,7 @@ async def test_many_lists_of_clients_keep_the_store_within_its_bound(world: Worl
     assert stats["num_cached"] <= 50
 
 
-async def test_a_key_has_so_many_new_lists_compiled_in_an_hour(world: World) -> None:
+async def test_a_key_has_so_many_new_lists_compiled_in_an_hour(world: Lists) -> None:
     world.write("pets", "the", "cat", "dog")
     keys = {"alice": {"sha256": "0" * 64, "lists_per_hour": 2}}
     vocabulary = await world.vocabulary(keys=keys)
@@ -667,7 +668,7 @@ async def test_a_key_has_so_many_new_lists_compiled_in_an_hour(world: World) -> 
     await vocabulary.resolve(own("the", "dog"), "alice")
 
 
-async def test_a_level_is_compiled_as_the_words_of_its_file(world: World) -> None:
+async def test_a_level_is_compiled_as_the_words_of_its_file(world: Lists) -> None:
     (world.lists / "en_cefr-j.csv").write_text("word,level,forms\nthe,A1,\ncat,A2,cats\ndog,B1,dogs\n")
     vocabulary = await world.vocabulary()
     resolved = await vocabulary.resolve(VocabularySpec(level="A2", end="word"))
@@ -678,7 +679,7 @@ async def test_a_level_is_compiled_as_the_words_of_its_file(world: World) -> Non
         await vocabulary.resolve(VocabularySpec(level="ngsl-1"))
 
 
-async def test_a_band_is_that_many_words_of_a_list(world: World) -> None:
+async def test_a_band_is_that_many_words_of_a_list(world: Lists) -> None:
     world.write("en", *(f"w{number}" for number in range(600)))
     vocabulary = await world.vocabulary()
     banded = await vocabulary.resolve(spec("en", None, level="top-500"))

@@ -27,7 +27,7 @@ from deployments.contract import (
     WordToolRequest,
 )
 from deployments.errors import ApiError
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.batch import BatchSettings
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches

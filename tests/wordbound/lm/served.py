@@ -12,7 +12,7 @@ import uvicorn
 
 from deployments.contract import ReplicaRequest, RowsRequest, TokensRequest, prompts_of
 from deployments.errors import EngineError
-from deployments.ingress.deployment import create_app
+from deployments.ingress.app import create_app
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, MODEL, wait_until
 from tests.deployments.stand_in import StandIn

@@ -17,7 +17,7 @@ from typing import Any, Final
 from deployments.contract import Caller, ResolvedVocabulary, VocabularySpec
 from deployments.errors import EngineError
 from deployments.replica.answers.constrained_answer import UnlistedTextError
-from deployments.replica.engine.adapters import name_of
+from deployments.replica.engine.loaded_adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.chats import Chats, Names, Resolve
 from deployments.replica.word_tools.exercises.sentences import ContentWord, ListedText, Sentence

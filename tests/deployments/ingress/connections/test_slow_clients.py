@@ -10,8 +10,8 @@ import numpy as np
 from starlette.types import ASGIApp, Message
 
 from deployments.contract import ReplicaRequest
-from deployments.ingress.deployment import create_app
-from deployments.ingress.routes.vocabularies import CHECKS_AT_ONCE
+from deployments.ingress.app import create_app
+from deployments.ingress.vocabularies import CHECKS_AT_ONCE
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, MODEL

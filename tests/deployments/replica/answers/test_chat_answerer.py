@@ -16,8 +16,8 @@ from vllm.outputs import CompletionOutput
 from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.replica.answers.chat_answerer import ChatAnswerer
 from deployments.replica.deployment import Replica
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.health import check_context
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.chat_template import Prompts, hint_line
 from deployments.replica.prompts.plain_text import PlainText
@@ -238,9 +238,9 @@ async def test_an_order_goes_with_a_request_that_asks_for_more_than_a_sample(
         replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
         [answer] = await replica.items(listed, Decoding(best_of=4))
         assert "generated_tokens" not in answer.get("vocab", {})
-        assert replica.request._search.decoding.best_of == 4
+        assert replica.request._extras.search.decoding.best_of == 4
         await replica.items(listed, Decoding())
-        assert replica.request._search is None
+        assert replica.request._extras.search is None
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -284,7 +284,7 @@ def generated(token: int, logprob: float, top: dict[int, float] | None = None) -
     completion = CompletionOutput(0, "", [token], None, [entries])
 
     def record(request: Any) -> None:
-        request._details.record(completion)
+        request._extras.details.record(completion)
         assert completion.logprobs is None
 
     return record
@@ -340,7 +340,7 @@ async def test_what_must_not_come_twice_is_part_of_the_constraint(
     await replica.items(vocabulary, Decoding(no_repeat_ngram_size=3))
     reference = GrammarReference.parse(replica.request.structured_outputs.grammar)
     assert reference is not None and reference.no_repeat == 3
-    assert replica.request._search is None
+    assert replica.request._extras.search is None
 
 
 @pytest.mark.parametrize("default", [4, 0])
@@ -354,7 +354,7 @@ async def test_a_service_says_whether_runs_come_twice_in_constrained_text(
         assert reference is not None and reference.no_repeat == expected
     for chosen, expected in ((vocabulary, default), (None, 0)):
         await replica.items(chosen, Decoding(num_beams=2))
-        assert replica.request._search.decoding.no_repeat_ngram_size == expected
+        assert replica.request._extras.search.decoding.no_repeat_ngram_size == expected
 
 
 async def test_a_grammar_has_no_rule_against_runs(
@@ -363,7 +363,7 @@ async def test_a_grammar_has_no_rule_against_runs(
     replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")], mask_engine="xgrammar")
     [answer] = await replica.items(vocabulary, Decoding(best_of=2))
     assert "error" not in answer
-    assert replica.request._search.decoding.no_repeat_ngram_size == 0
+    assert replica.request._extras.search.decoding.no_repeat_ngram_size == 0
 
 
 THINKS: dict[str, Any] = {"engine_kwargs": {"reasoning_parser": "some"}}

@@ -21,7 +21,7 @@ from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers import rows
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 

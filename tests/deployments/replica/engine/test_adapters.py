@@ -13,7 +13,7 @@ from ray.serve.llm.deployment import LLMServer
 from deployments.adapter_register import Register, Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters, name_of
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters, name_of
 from deployments.settings.service import Settings
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError, Card
@@ -102,7 +102,7 @@ async def test_each_adapter_is_loaded_and_a_refusal_names_it() -> None:
     assert not engine.lora_requests
 
 
-class World:
+class Registry:
     """An engine whose adapters are in a register."""
 
     def __init__(self, folder: Path) -> None:
@@ -124,7 +124,7 @@ class World:
 
 
 async def test_what_is_registered_is_served_and_what_is_not_is_not(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = Registry(tmp_path)
     poet = world.copy("poet", "en")
     assert await world.adapters.preload("poet", poet) is None
     assert poet.key("poet") in world.engine.lora_requests
@@ -149,7 +149,7 @@ async def test_what_is_registered_is_served_and_what_is_not_is_not(tmp_path: Pat
 
 
 async def test_what_replaces_an_adapter_is_another_one_for_the_engine(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = Registry(tmp_path)
     first, second = world.copy("poet"), world.copy("poet", r=8)
     for one in (first, second):
         world.register.write({"poet": one})
@@ -160,7 +160,7 @@ async def test_what_replaces_an_adapter_is_another_one_for_the_engine(tmp_path: 
 
 
 async def test_a_replica_that_starts_has_what_is_registered_or_does_not_start(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = Registry(tmp_path)
     poet, other = world.copy("poet"), world.copy("other")
     world.register.write({"poet": poet, "other": other})
     later = LoadedAdapters(Engine().server, world.start)
@@ -184,7 +184,7 @@ async def test_a_replica_that_starts_has_what_is_registered_or_does_not_start(tm
 async def test_one_that_cannot_be_loaded_leaves_nothing(
     tmp_path: Path, name: str, options: dict[str, Any], message: str
 ) -> None:
-    world = World(tmp_path)
+    world = Registry(tmp_path)
     result = await world.adapters.preload(name, world.copy(name, **options))
     assert result is not None and result.startswith(message)
     assert not world.engine.lora_requests

@@ -6,23 +6,10 @@ from vllm.platforms import current_platform
 from vllm.v1.metrics.loggers import StatLoggerBase
 from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
-from deployments.contract import Decoding
 from deployments.errors import EngineError
 from deployments.replica.engine import configuration, engine
-from deployments.search.client import COPIES_ARGUMENT
-from deployments.search.request import SEARCH_ARGUMENT, SearchRequest
 from deployments.settings.service import Settings, SettingsError
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
-
-BODY: dict[str, Any] = {
-    "model": "m",
-    "messages": [{"role": "user", "content": "Hello"}],
-    "max_tokens": 9,
-}
-
-
-class ModelConfig:
-    max_model_len = 100
 
 
 def settings(**args: object) -> Settings:
@@ -137,50 +124,12 @@ def test_workers_that_share_layers_are_on_one_node(args: dict[str, Any], strateg
     assert [bundle["GPU"] for bundle in config.placement_bundles] == [1] * num_bundles
 
 
-def test_a_request_carries_our_id_and_the_grammar() -> None:
-    request = engine.chat_request(BODY, request_id="req-1", max_input_tokens=10, grammar='root ::= ""\n')
-    assert request.request_id == "req-1"
-    assert request.structured_outputs.grammar == 'root ::= ""\n'
-
-
-def test_an_order_reaches_the_client_beside_the_parameters() -> None:
-    search = SearchRequest(Decoding(best_of=4))
-    request = engine.chat_request(BODY, request_id="r", max_input_tokens=10, search=search)
-    params = request.to_sampling_params(9, {})
-    assert params.extra_args[SEARCH_ARGUMENT] is search
-    assert SEARCH_ARGUMENT not in request.model_dump_json()
-    plain = engine.chat_request(BODY, request_id="r", max_input_tokens=10)
-    assert plain.to_sampling_params(9, {}).extra_args is None
-
-
-def test_several_beams_may_be_asked_for_without_temperature() -> None:
-    search = SearchRequest(Decoding(num_beams=4))
-    fields = {"n": 2, "temperature": 0}
-    request = engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10, search=search)
-    assert request.to_sampling_params(9, {}).n == 2
-
-
-def test_the_prompt_limit_is_the_services_own() -> None:
-    request = engine.chat_request(BODY, request_id="r", max_input_tokens=10)
-    assert request.build_tok_params(ModelConfig()).max_input_tokens == 10
-    request = engine.chat_request(BODY, request_id="r", max_input_tokens=1000)
-    assert request.build_tok_params(ModelConfig()).max_input_tokens == 91
-
-
-@pytest.mark.parametrize(
-    "fields", [{"temperature": "hot"}, {"top_logprobs": 3}, {"structured_outputs": {"json": "{", "choice": ["a"]}}]
-)
-def test_a_body_that_the_engine_does_not_take_is_refused(fields: dict[str, Any]) -> None:
+def test_structures_that_vllm_does_not_take_together_are_refused() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9}
+    structured = {"structured_outputs": {"json": "{", "choice": ["a"]}}
     with pytest.raises(EngineError) as refused:
-        engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10)
-    error = refused.value
-    assert (error.status, error.type) == (400, "invalid_request_error")
-
-
-def test_a_prompt_that_is_too_long_has_its_code() -> None:
-    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, max_input_tokens=7)
-    assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "messages")
-    assert "7 tokens" in error.message
+        engine.engine_request(body | structured, request_id="r", max_input_tokens=10)
+    assert (refused.value.status, refused.value.type) == (400, "invalid_request_error")
 
 
 def test_the_engines_own_failures_tell_nothing() -> None:
@@ -192,24 +141,6 @@ def test_the_engines_own_failures_tell_nothing() -> None:
 def test_other_refusals_keep_their_message_without_the_engines_suffix() -> None:
     error = engine.refusal({"message": "too hot (parameter=temperature, value=9)", "code": 400, "param": "t"})
     assert str(error) == "too hot"
-
-
-def test_a_completion_has_our_id_grammar_order_and_limit_too() -> None:
-    search = SearchRequest(Decoding(best_of=4))
-    body = {"model": "m", "prompt": [1, 2], "max_tokens": 9}
-    request = engine.completion_request(body, request_id="r", max_input_tokens=10, grammar="root", search=search)
-    assert (request.request_id, request.structured_outputs.grammar) == ("r", "root")
-    assert request.to_sampling_params(9, {}).extra_args[SEARCH_ARGUMENT] is search
-    assert request.build_tok_params(ModelConfig()).max_input_tokens == 10
-    with pytest.raises(EngineError):
-        engine.completion_request(body | {"prompt": ""}, request_id="r", max_input_tokens=10)
-    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, 7, "prompt")
-    assert (error.code, error.param) == ("context_length_exceeded", "prompt")
-
-
-def test_events_are_read_and_written() -> None:
-    assert engine.parse_event(engine.write_event({"a": "é"})) == {"a": "é"}
-    assert engine.parse_event("data: [DONE]\n\n") is None
 
 
 def test_a_reasoning_model_is_known_by_its_parser() -> None:
@@ -232,20 +163,6 @@ def test_steps_are_counted_where_the_engine_keeps_statistics(keeps_statistics: b
     served: Any = SimpleNamespace(engine=SimpleNamespace(_engine_client=SimpleNamespace(logger_manager=manager)))
     counter = engine.count_steps(served)
     assert loggers == ([counter] if keeps_statistics else [])
-
-
-def sampling_params(build: Any = engine.chat_request, **fields: Any) -> Any:
-    request = build({**BODY, **fields}, request_id="r", max_input_tokens=9)
-    params = request.to_sampling_params(9, {})
-    assert request.n == fields.get("n")
-    return params
-
-
-def test_several_texts_at_temperature_0_are_one_given_several_times() -> None:
-    params = sampling_params(n=3, temperature=0)
-    assert (params.n, params.extra_args) == (1, {COPIES_ARGUMENT: 3})
-    params = sampling_params(n=3, temperature=0.5)
-    assert (params.n, params.extra_args) == (3, None)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from deployments.adapter_register import Register
-from deployments.replica.engine.adapters import EngineAdapters, lora_arguments
 from deployments.replica.engine.configuration import engine_config
+from deployments.replica.engine.loaded_adapters import EngineAdapters, lora_arguments
 from deployments.replica.engine.merging import adaptable_layers, outline
 from deployments.settings.service import Settings, SettingsError
 from tests.tiny_adapters import write_adapter, write_model

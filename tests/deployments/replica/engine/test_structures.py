@@ -53,8 +53,8 @@ async def real(smollm2_path: Path) -> AsyncIterator[Structures]:
     await made.close()
 
 
-class Lane:
-    """A lane that refuses or fails on demand, and counts."""
+class Process:
+    """A compile process that refuses or fails on demand, and counts."""
 
     def __init__(self, reply: Reply | Exception) -> None:
         self.reply = reply
@@ -70,9 +70,9 @@ class Lane:
 
 
 @pytest.fixture
-def lane(monkeypatch: pytest.MonkeyPatch) -> Lane:
-    made = Lane(Reply())
-    monkeypatch.setattr(module, "Lane", lambda *_: made)
+def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+    made = Process(Reply())
+    monkeypatch.setattr(module, "ProcessInTurns", lambda *_: made)
     return made
 
 
@@ -80,7 +80,7 @@ async def test_the_process_ends_what_is_slow_and_lives(real: Structures) -> None
     assert await refusal(real, {"messages": []}) is None
     assert pids(real) == [], "nothing to compile, and a process"
     assert await refusal(real, with_schema(GOOD)) is None
-    [process] = pids(real)
+    [pid] = pids(real)
     slow, unknown, good = await asyncio.gather(
         refusal(real, with_schema(SLOW)),
         refusal(real, with_schema(UNKNOWN)),
@@ -92,24 +92,24 @@ async def test_the_process_ends_what_is_slow_and_lives(real: Structures) -> None
     assert unknown is not None
     assert unknown.status == 400
     assert good is None
-    assert pids(real) == [process]
-    os.kill(process, signal.SIGKILL)
+    assert pids(real) == [pid]
+    os.kill(pid, signal.SIGKILL)
     assert await refusal(real, with_schema({**GOOD, "title": "new"}), NO_OWNER) is None
-    assert pids(real) != [process]
-    wait_until(lambda: is_gone(process))
+    assert pids(real) != [pid]
+    wait_until(lambda: is_gone(pid))
 
 
-async def test_a_result_is_asked_for_once(lane: Lane) -> None:
+async def test_a_result_is_asked_for_once(process: Process) -> None:
     found = Structures(None, 0)
-    lane.reply = Reply(error=StructureError("it is odd"))
+    process.reply = Reply(error=StructureError("it is odd"))
     first, second = await asyncio.gather(*(refusal(found, with_schema(GOOD)) for _ in range(2)))
     third = await refusal(found, with_schema(GOOD))
     for refused in (first, second, third):
         assert refused is not None
         assert refused.message == "The engine cannot compile 'response_format.json_schema.schema': it is odd."
-    assert len(lane.asked) == 1
+    assert len(process.asked) == 1
     await refusal(found, with_schema({**GOOD, "title": "another"}))
-    assert len(lane.asked) == 2
+    assert len(process.asked) == 2
 
 
 @pytest.mark.parametrize(
@@ -121,20 +121,20 @@ async def test_a_result_is_asked_for_once(lane: Lane) -> None:
     ],
 )
 async def test_a_failure_is_told_with_a_time_and_forgotten(
-    lane: Lane, failure: Exception, status: int, code: str
+    process: Process, failure: Exception, status: int, code: str
 ) -> None:
     found = Structures(None, 0)
-    lane.reply = failure
+    process.reply = failure
     refused = await refusal(found, with_schema(GOOD))
     assert refused is not None
     assert (refused.status, refused.code) == (status, code)
     assert dict(refused.headers)["Retry-After"] == "2"
-    lane.reply = Reply()
+    process.reply = Reply()
     assert await refusal(found, with_schema(GOOD)) is None
 
 
-async def test_a_reply_of_another_kind_is_no_answer(lane: Lane) -> None:
-    lane.reply = Reply(error=CompileError("out of memory"))
+async def test_a_reply_of_another_kind_is_no_answer(process: Process) -> None:
+    process.reply = Reply(error=CompileError("out of memory"))
     refused = await refusal(Structures(None, 0), with_schema(GOOD))
     assert refused is not None
     assert refused.status == 503
@@ -170,13 +170,13 @@ def test_all_that_vllm_would_compile_is_found() -> None:
     assert defined["$defs"] == {"a": GOOD}, "the body was changed"
 
 
-async def test_tools_that_contradict_each_other_are_the_callers_mistake(lane: Lane) -> None:
+async def test_tools_that_contradict_each_other_are_the_callers_mistake(process: Process) -> None:
     tools = [tool({"$defs": {"a": {"type": kind}}}, kind) for kind in ("string", "integer")]
     for choice in ("required", {"type": "function", "function": {"name": "unknown"}}):
         refused = await refusal(Structures(None, 0), {"tools": tools, "tool_choice": choice})
         assert refused is not None
         assert (refused.status, refused.param) == (400, "tools")
-    assert not lane.asked
+    assert not process.asked
 
 
 @pytest.mark.parametrize(("parser", "compiles"), [(None, False), ("hermes", True), ("phi4_mini_json", False)])

@@ -13,8 +13,8 @@ from ray.serve.llm.deployment import LLMServer
 from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest, Tool, VocabularySpec, WordToolRequest
 from deployments.errors import ApiError, EngineError
 from deployments.replica.answers.rows import RowAnswerer
-from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.engine import too_long
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools import rewrite
 from deployments.replica.word_tools.tool_answerer import WordTools

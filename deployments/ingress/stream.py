@@ -29,6 +29,15 @@ class ClientLeft(Exception):  # noqa: N818 - not an error of anyone's
     """The client closed its connection before its answer was complete."""
 
 
+HEADERS: Final = "headers"
+"""A key of the scope's state (``add_headers``)."""
+
+
+def add_headers(scope: Scope, headers: Mapping[str, str]) -> None:
+    """Add headers to the answer of a request, whether it is an error or not."""
+    scope["state"].setdefault(HEADERS, {}).update(headers)
+
+
 def owner_of(scope: Scope) -> str:
     """Return the name of a request's key, for a log line; ``-`` before it is known."""
     owner: str = scope.get("state", {}).get("owner", "-")
@@ -74,7 +83,6 @@ async def unless_client_leaves(receive: Receive, work: Coroutine[Any, Any, T]) -
 
 
 async def _departure(receive: Receive) -> None:
-    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -9,12 +9,12 @@ from fastapi import Request, Response
 
 from deployments.contract import Tool, WordToolRequest
 from deployments.errors import BadRequestError, NotFoundError, root_cause
-from deployments.ingress.answers import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
-from deployments.ingress.auth import CHARS_PER_TOKEN, take_tokens
-from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked, read_query, whole_number
 from deployments.ingress.connections.budgets import Backlog
+from deployments.ingress.key_limits import CHARS_PER_TOKEN, take_tokens
+from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Handler, Places, Routes
+from deployments.ingress.stream import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.openapi.answers import Exercises
 from deployments.protocol.openapi.document import TEXT
@@ -33,7 +33,7 @@ from deployments.protocol.word_tools import (
 from deployments.rates import Rates
 from deployments.settings.limits import MAX_CHECK_BYTES, MAX_LISTED, MAX_NEXT_ROWS, MAX_REWRITE_TOKENS
 from deployments.settings.service import Settings
-from deployments.vocabulary.list_queries import AskCheck, AskVocabularies, AskWords, Question
+from deployments.vocabulary.queries import AskCheck, AskVocabularies, AskWords, Question
 from vocab.answers import CheckReport, NextWords, OtherWords, RewrittenText, VocabularyList, VocabularyWords
 from vocab.errors import UnknownLanguageError, UnsupportedScriptError
 from vocab.text.formats import Format
@@ -141,7 +141,7 @@ def add_word_tools(
         asked = await read_checked(request, limits, partial(read, **known))
         caller = caller_of(request)
         with api_errors(request, asked.list_param):
-            await take_tokens(rates, request.scope, settings, num_tool_tokens(tool, asked.body), _SHORTER)
+            await take_tokens(rates, request.scope, settings, _num_tool_tokens(tool, asked.body), _SHORTER)
             vocabulary = await unless_client_leaves(request.receive, backend.resolve(asked.vocabulary, caller.owner))
             answer = backend.answer(WordToolRequest(tool, asked.body, vocabulary, asked.vocabulary, caller))
             return await respond(request, answer, is_stream=bool(asked.body.get("stream")), backlog=backlog)
@@ -167,7 +167,7 @@ def add_word_tools(
         return await respond_to(request, "exercises", read_exercises)
 
 
-def num_tool_tokens(tool: Tool, body: dict[str, Any]) -> int:
+def _num_tool_tokens(tool: Tool, body: dict[str, Any]) -> int:
     """Estimate the tokens that a word tool may cost.
 
     A row counts as one, for it is a token that is drawn.

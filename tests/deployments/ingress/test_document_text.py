@@ -9,11 +9,8 @@ import httpx
 import psutil
 import pytest
 
-from deployments.ingress.deployment import create_app
 from deployments.settings.limits import MAX_CHECK_BYTES, Limits
-from deployments.settings.service import Settings
-from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL, Front, assert_error
-from tests.deployments.stand_in import StandIn
+from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, Front, assert_error, client_of
 from tests.vocab.documents.books import HOSTILE, STORY, docx, epub, pdf, slow_pdf, zipped
 from vocab.documents import text_of
 
@@ -72,9 +69,7 @@ def test_no_error_of_a_reader_is_passed_on(front: Front, name: str) -> None:
 @asynccontextmanager
 async def limited(**limits: float) -> AsyncIterator[Callable[..., Awaitable[httpx.Response]]]:
     """An application with these limits, as a function that posts a file to it."""
-    settings = Settings(model_id=MODEL, secret_token=KEY, limits=Limits(**limits), keys=KEY_SETTINGS)
-    transport = httpx.ASGITransport(create_app(settings, StandIn()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async with client_of(limits=Limits(**limits), keys=KEY_SETTINGS) as client:
 
         async def post(data: bytes, key: str = KEY) -> httpx.Response:
             return await client.post(PATH, content=data, headers={"Authorization": f"Bearer {key}"})

@@ -20,13 +20,13 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.contract import RowsItem, RowsRequest, TokensRequest
 from deployments.errors import ApiError, error_of, to_api_error
-from deployments.ingress.answers import api_errors, caller_of, owner_of, unless_client_leaves
-from deployments.ingress.auth import num_prompt_tokens, take_tokens
-from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
 from deployments.ingress.connections.budgets import Backlog, release_slot
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
+from deployments.ingress.key_limits import num_prompt_tokens, take_tokens
+from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Places, Routes
+from deployments.ingress.stream import api_errors, caller_of, owner_of, unless_client_leaves
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.openapi.document import BINARY, BYTES
 from deployments.protocol.rows import LogprobsRequest, TokenLogprobsRequest, read_logprobs, read_token_logprobs
@@ -83,19 +83,8 @@ def add_rows(
             except BaseException:
                 await answer.aclose()
                 raise
-            taken = Rows(described, _num_bytes(described, body), first, answer, request.state.request_id)
-            if "top_logprobs" in body:
-                return RowStream(
-                    taken, taken.as_json(body.get("model", settings.model_id)), media_type="application/json"
-                )
-            num_prompts, num_columns = described["shape"]
-            headers = {
-                "Content-Length": str(taken.num_bytes),
-                SHAPE: f"{num_prompts},{num_columns}",
-                DTYPE: body["dtype"],
-                PROMPT_TOKENS: str(described["prompt_tokens"]),
-            }
-            return RowStream(taken, taken.as_bytes(), media_type="application/octet-stream", headers=headers)
+            model_id = body.get("model", settings.model_id)
+            return RowStream(described, first, answer, body, model_id, request.state.request_id)
 
     @routes.add(
         "POST", "/v1/token_logprobs", body=TokenLogprobsRequest, answer=TokenLogprobs, part="chat", places=places
@@ -133,26 +122,83 @@ def add_rows(
         return Response(body, media_type="application/json", headers=headers)
 
 
-class Rows:
-    """An answer of next-token rows whose first item has come, to be sent as bytes or as JSON."""
+class RowStream(Response):
+    """An answer of rows, as bytes or as JSON, in pieces until its end or until the client leaves.
+
+    One that fails is cut off, which its length or its JSON shows.
+
+    Args:
+        described: The replica's first item.
+        first: Its first array, or pair of arrays.
+        rest: The items after that.
+        body: The request.
+        model_id: The model of an answer in JSON.
+    """
 
     def __init__(
-        self, described: dict[str, Any], num_bytes: int, first: Any, rest: AsyncGenerator[RowsItem], request_id: str
+        self,
+        described: dict[str, Any],
+        first: Any,
+        rest: AsyncGenerator[RowsItem],
+        body: dict[str, Any],
+        model_id: str,
+        request_id: str,
     ) -> None:
-        self._described = described
-        self.num_bytes = num_bytes
-        self._first = first
-        self._rest = rest
-        self.request_id = request_id
+        self._described, self._first, self._rest = described, first, rest
+        self._model_id, self._request_id = model_id, request_id
+        self._num_bytes = _num_bytes(described, body)
+        self._is_json = "top_logprobs" in body
+        headers: dict[str, str] = {}
+        if not self._is_json:
+            num_prompts, num_columns = described["shape"]
+            headers = {
+                "Content-Length": str(self._num_bytes),
+                SHAPE: f"{num_prompts},{num_columns}",
+                DTYPE: body["dtype"],
+                PROMPT_TOKENS: str(described["prompt_tokens"]),
+            }
+        super().__init__(media_type="application/json" if self._is_json else BYTES, headers=headers)
+        if self._is_json:
+            del self.headers["content-length"]
 
-    async def as_bytes(self) -> AsyncGenerator[memoryview]:
-        """Yield the rows' numbers as raw bytes, several rows at once."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The replica makes the rest without waiting for the client, and all of it is held.
+        release_slot(scope)
+        widen_window(scope, self._num_bytes)
+        parts = self._as_json() if self._is_json else self._as_bytes()
+        async with aclosing(self._rest), aclosing(parts):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await unless_client_leaves(receive, self._send(parts, scope, send))
+
+    async def _send(self, parts: AsyncGenerator[Any], scope: Scope, send: Send) -> None:
+        """Send the parts in pieces of the size that the client's speed allows; the last one ends the answer."""
+        # The last piece ends the answer: a message of its own would wait for the client once more.
+        piece = b""
+        try:
+            async for part in parts:
+                start = 0
+                if len(piece) + len(part) <= FEW_BYTES:
+                    # Each message is a call to the proxy, however short.
+                    piece, start = piece + part, len(part)
+                while start < len(part):
+                    if piece:
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    end = start + await next_piece_bytes(scope)
+                    piece = bytes(part[start:end])
+                    start = end
+        except Exception as exception:
+            error = to_api_error(exception, self._request_id)
+            logger.warning("%s of %s broke off: %s", self._request_id, owner_of(scope), error.message)
+            raise
+        await send({"type": "http.response.body", "body": piece, "more_body": False})
+
+    async def _as_bytes(self) -> AsyncGenerator[memoryview]:
         async for array in self._items():
             yield array.view(np.uint8).reshape(-1).data
 
-    async def as_json(self, model_id: str) -> AsyncGenerator[bytes]:
-        """Yield the JSON answer, with the likeliest tokens of each prompt, in parts."""
-        yield _dump({"object": "list", "model": model_id})[:-1] + b',"data":['
+    async def _as_json(self) -> AsyncGenerator[bytes]:
+        """Yield the likeliest tokens of each prompt, in parts."""
+        yield _dump({"object": "list", "model": self._model_id})[:-1] + b',"data":['
         index = 0
         async for tokens, logprobs in self._items():
             for row in range(len(tokens)):
@@ -167,67 +213,18 @@ class Rows:
                 index += 1
         yield b'],"usage":' + _dump(_usage(self._described["prompt_tokens"])) + b"}"
 
-    async def aclose(self) -> None:
-        await self._rest.aclose()
-
     async def _items(self) -> AsyncGenerator[Any]:
         """Yield the replica's arrays until all rows have come; raise an error item."""
         num_left = self._described["shape"][0]
         item, self._first = self._first, None
         while num_left:
             if item is None or isinstance(item, dict | ApiError):
-                raise error_of(item, self.request_id)
+                raise error_of(item, self._request_id)
             num_left -= len(item[0] if isinstance(item, tuple) else item)
             yield item
             # Before the next is waited for, so that one is held at a time.
             item = None
             item = await anext(self._rest, None) if num_left else None
-
-
-class RowStream(Response):
-    """An answer of rows in pieces, until its end or until the client leaves.
-
-    One that fails is cut off, which its length or its JSON shows.
-    """
-
-    def __init__(
-        self, rows: Rows, parts: AsyncGenerator[Any], *, media_type: str, headers: dict[str, str] | None = None
-    ) -> None:
-        super().__init__(media_type=media_type, headers=headers)
-        if headers is None:
-            del self.headers["content-length"]
-        self._rows = rows
-        self._parts = parts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The replica makes the rest without waiting for the client, and all of it is held.
-        release_slot(scope)
-        widen_window(scope, self._rows.num_bytes)
-        async with aclosing(self._rows), aclosing(self._parts):
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await unless_client_leaves(receive, self._send(scope, send))
-
-    async def _send(self, scope: Scope, send: Send) -> None:
-        """Send the parts in pieces of the size that the client's speed allows; the last one ends the answer."""
-        # The last piece ends the answer: a message of its own would wait for the client once more.
-        piece = b""
-        try:
-            async for part in self._parts:
-                start = 0
-                if len(piece) + len(part) <= FEW_BYTES:
-                    # Each message is a call to the proxy, however short.
-                    piece, start = piece + part, len(part)
-                while start < len(part):
-                    if piece:
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-                    end = start + await next_piece_bytes(scope)
-                    piece = bytes(part[start:end])
-                    start = end
-        except Exception as exception:
-            error = to_api_error(exception, self._rows.request_id)
-            logger.warning("%s of %s broke off: %s", self._rows.request_id, owner_of(scope), error.message)
-            raise
-        await send({"type": "http.response.body", "body": piece, "more_body": False})
 
 
 async def _hold_rows(
@@ -255,7 +252,6 @@ async def _first_items(answer: AsyncGenerator[RowsItem], request: Request) -> tu
 
 
 async def _only_item(answer: AsyncGenerator[RowsItem], request: Request) -> dict[str, Any]:
-    """Return the only item of an answer; raise it where it is an error."""
     async with aclosing(answer):
         item = await anext(answer, None)
     if not isinstance(item, dict):
@@ -272,7 +268,6 @@ async def _numbers(array: Any) -> AsyncGenerator[bytes]:
 
 
 def _num_bytes(described: dict[str, Any], body: dict[str, Any]) -> int:
-    """Return the bytes of all rows of an answer, by their shape and type."""
     num_prompts, num_columns = described["shape"]
     # The likeliest tokens are pairs of 4 bytes each.
     return int(num_prompts * num_columns * (8 if "top_logprobs" in body else np.dtype(body["dtype"]).itemsize))

@@ -9,15 +9,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deployments.contract import ReplicaRequest, RowsItem
+from deployments.contract import ReplicaRequest
 from deployments.ingress.connections.send_ahead import MANY_BYTES
-from deployments.ingress.deployment import create_app
-from deployments.ingress.routes.rows import Rows, RowStream
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import MAX_ROWS
-from deployments.settings.service import Settings
-from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
+from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, client_of, wait_until
 from tests.deployments.stand_in import LEAST, NUM_TOKENS, StandIn, row
 
 LOGPROBS = "/v1/logprobs"
@@ -123,24 +121,31 @@ def test_the_routes_are_as_others_are(front: Front, path: str) -> None:
     assert busy.headers["retry-after"]
 
 
-async def test_short_parts_are_one_message_and_long_ones_are_pieces() -> None:
-    async def arrays() -> AsyncGenerator[RowsItem]:
+class Long(StandIn):
+    """Gives short rows and then a long one."""
+
+    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
+        yield {"shape": [101, 0], "vocab_size": 0, "prompt_tokens": 1}
         for _ in range(100):
-            yield np.zeros((1, 300), np.uint8)
-        yield np.ones((1, 2 * MANY_BYTES), np.uint8)
+            yield np.zeros((1, 150), np.float16)
+        yield np.ones((1, MANY_BYTES), np.float16)
 
-    rest = arrays()
-    rows = Rows({"shape": [101, 0]}, 0, await anext(rest), rest, "req-1")
-    sent: list[Any] = []
 
-    async def send(message: Any) -> None:
-        sent.append(message)
+async def test_short_parts_are_one_message_and_long_ones_are_pieces() -> None:
+    sent = list[Message]()
 
-    async def receive() -> Any:
-        await asyncio.sleep(3600)
+    def noted(app: ASGIApp) -> ASGIApp:
+        async def note(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_noted(message: Message) -> None:
+                sent.append(message)
+                await send(message)
 
-    stream = RowStream(rows, rows.as_bytes(), media_type="application/octet-stream", headers={})
-    await stream({"type": "http", "state": {}}, receive, send)
+            await app(scope, receive, send_noted)
+
+        return note
+
+    async with client_of(Long(), key=KEY, around=noted) as client:
+        await client.post(LOGPROBS, json={"prompt": "a", "dtype": "float16"})
     bodies = [message["body"] for message in sent[1:]]
     assert [len(body) for body in bodies] == [30_000, MANY_BYTES, MANY_BYTES]
     assert [message["more_body"] for message in sent[1:]] == [True, True, False]
@@ -172,21 +177,13 @@ class Large(StandIn):
 
 
 async def test_rows_that_cannot_be_held_are_refused_before_they_come() -> None:
-    settings = Settings(model_id=MODEL, secret_token=KEY)
-    transport = httpx.ASGITransport(create_app(settings, Large()))
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://localhost", headers={"X-API-Key": KEY}
-    ) as client:
+    async with client_of(Large(), key=KEY) as client:
         assert_error(await client.post(LOGPROBS, json={"prompt": "a"}), 503, code="overloaded")
 
 
 async def test_the_prompts_of_rows_count_towards_the_tokens_of_a_key() -> None:
     keys = {"few": Key(sha256=digest_of(b"few"), tokens_per_minute=10)}
-    app = create_app(Settings(model_id=MODEL, secret_token=KEY, keys=keys), StandIn())
-    headers = {"X-API-Key": "few"}
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://localhost", headers=headers
-    ) as client:
+    async with client_of(key="few", keys=keys) as client:
         assert_error(await client.post(LOGPROBS, json={"prompt": [list(range(10)), [3]]}), 400, param="prompt")
         scored = await client.post(SCORES, json={"prompt": [1, 2], "token_ids": [3]})
         assert scored.headers["x-ratelimit-remaining-tokens"] == "7"
@@ -198,12 +195,8 @@ async def test_the_prompts_of_rows_count_towards_the_tokens_of_a_key() -> None:
 
 async def test_a_web_page_may_read_what_describes_the_rows() -> None:
     page = "https://page.example.com"
-    app = create_app(Settings(model_id=MODEL, secret_token=KEY, cors_origins=(page,)), StandIn())
-    headers = {"X-API-Key": KEY, "Origin": page}
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://localhost", headers=headers
-    ) as client:
-        answer = await client.post(LOGPROBS, json={"prompt": "a"})
+    async with client_of(key=KEY, cors_origins=(page,)) as client:
+        answer = await client.post(LOGPROBS, json={"prompt": "a"}, headers={"Origin": page})
     exposed = answer.headers["access-control-expose-headers"].lower()
     assert {"x-wordbound-shape", "x-wordbound-dtype", "x-wordbound-prompt-tokens"} <= set(exposed.split(", "))
     assert min(map(min, rows_of(answer))) == LEAST

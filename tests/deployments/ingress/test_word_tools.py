@@ -6,14 +6,10 @@ import httpx
 import pytest
 
 from deployments.contract import Tool
-from deployments.ingress.deployment import create_app
-from deployments.ingress.routes.vocabularies import num_tool_tokens
 from deployments.protocol.word_tools import EXERCISE_KINDS, MAX_ITEMS
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import MAX_NEXT_ROWS, MAX_NEXT_WORDS, MAX_REWRITE_TOKENS, MAX_TOOL_CHARS
-from deployments.settings.service import Settings
-from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
-from tests.deployments.stand_in import StandIn
+from tests.deployments.front import MODEL, Front, assert_error, client_of, wait_until
 
 NEXT, SWAP, REWRITE, EXERCISES = (f"/v1/vocabularies/{tool}" for tool in get_args(Tool))
 EN = {"lang": "en", "n_words": 1000}
@@ -122,8 +118,7 @@ async def test_a_request_counts_towards_the_tokens_of_its_key_and_is_for_chats()
         "slow": Key(sha256=digest_of(b"slow-key"), tokens_per_minute=MAX_NEXT_ROWS + 10),
         "batches": Key(sha256=digest_of(b"batch-key"), use="batches"),
     }
-    app = create_app(Settings(model_id=MODEL, secret_token=KEY, keys=keys, limits=LIMITS), StandIn())
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+    async with client_of(keys=keys) as client:
 
         async def status(key: str, text: str) -> int:
             body = {"text": text, "vocab": EN}
@@ -185,9 +180,20 @@ def test_what_a_rewriting_cannot_do_is_refused(front: Front, field: str, value: 
     assert not front.backend.calls
 
 
-def test_each_tool_counts_what_it_may_read() -> None:
-    assert num_tool_tokens("next", {"text": "a" * 400}) == 100 + MAX_NEXT_ROWS
-    assert num_tool_tokens("swap", {"text": "a" * 10_000}) == 22_500 + MAX_NEXT_ROWS
-    assert num_tool_tokens("rewrite", {"text": "a" * 100}) == 5_000
-    assert num_tool_tokens("rewrite", {"text": "a" * 20_000}) == MAX_REWRITE_TOKENS
-    assert num_tool_tokens("exercises", {"text": "a", "num_items": 5, "kinds": ["order", "gap_fill"]}) == 20_000
+@pytest.mark.parametrize(
+    ("path", "num_chars", "fields", "cost"),
+    [
+        (NEXT, 400, {}, 100 + MAX_NEXT_ROWS),
+        (SWAP, 10_000, {"start": 0, "end": 1}, 22_500 + MAX_NEXT_ROWS),
+        (REWRITE, 100, {}, 5_000),
+        (REWRITE, 20_000, {}, MAX_REWRITE_TOKENS),
+        (EXERCISES, 1, {"num_items": 5, "kinds": ["order", "gap_fill"]}, 20_000),
+    ],
+)
+async def test_each_tool_counts_what_it_may_read(path: str, num_chars: int, fields: Any, cost: int) -> None:
+    rate = 10**9
+    async with client_of(key="rich", keys={"rich": Key(sha256=digest_of(b"rich"), tokens_per_minute=rate)}) as client:
+        text = "a" + " " * (num_chars - 2) + "a" if num_chars > 1 else "a"
+        answer = await client.post(path, json={"text": text, "vocab": EN, **fields})
+    assert answer.status_code == 200, answer.text
+    assert rate - int(answer.headers["x-ratelimit-remaining-tokens"]) == cost

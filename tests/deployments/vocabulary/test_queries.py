@@ -11,8 +11,8 @@ import pytest
 from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
 from deployments.settings.limits import Limits
-from deployments.vocabulary import list_queries as queries_module
-from deployments.vocabulary.list_queries import AskCheck, AskVocabularies, AskWords, ListQueries
+from deployments.vocabulary import queries as queries_module
+from deployments.vocabulary.queries import AskCheck, AskVocabularies, AskWords, ListQueries
 from vocab.errors import InvalidWordListError, OptionsError, UnknownLanguageError, WordListError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
@@ -186,7 +186,7 @@ async def test_who_looks_through_many_lists_loses_its_own_and_not_anothers(
     names = [f"en_{number}" for number in range(4)]
     for name in names:
         (folder / f"{name}.txt").write_text("the\ncat\nsat\n", encoding="utf-8")
-    size = queries_module._Listed(load_word_list(names[0], folder), ListOptions()).num_bytes
+    size = queries_module._CachedList(load_word_list(names[0], folder), ListOptions()).num_bytes
     lists._cache = queries_module._Cache(3 * size)
     reads, read = list[str](), load_word_list
 

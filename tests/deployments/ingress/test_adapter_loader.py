@@ -13,7 +13,7 @@ from ray.exceptions import ActorDiedError
 from deployments import adapter_register
 from deployments.adapter_register import Register, Registered
 from deployments.errors import ApiError, BadRequestError, ConflictError, ModelNotFoundError, OverloadedError
-from deployments.ingress.routes.adapters import PRELOAD, SYNC, AdapterLoader
+from deployments.ingress.adapter_loader import PRELOAD, SYNC, AdapterLoader
 from deployments.protocol.adapters import AdapterNames
 from deployments.settings.service import Settings
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model

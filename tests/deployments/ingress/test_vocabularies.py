@@ -12,7 +12,7 @@ import pytest
 from deployments.contract import VocabularySpec
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_CHECK_BYTES, MAX_LISTED
-from deployments.vocabulary.list_queries import AskCheck
+from deployments.vocabulary.queries import AskCheck
 from tests.deployments.front import LIMITS, Front, assert_error
 from wordbound.cli import app
 

@@ -21,10 +21,10 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
 from deployments.errors import BadRequestError, InternalError, TooManyRequestsError
-from deployments.ingress.answers import WholeAnswer, api_errors, unless_client_leaves
 from deployments.ingress.body import read_body, read_checked, read_query
 from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.route import Places, Routes
+from deployments.ingress.stream import WholeAnswer, api_errors, unless_client_leaves
 from deployments.page.docx_file import write_docx
 from deployments.page.worksheet_files import WORKSHEET_FORMATS
 from deployments.protocol.documents import DOCX, DocumentRequest, read_document

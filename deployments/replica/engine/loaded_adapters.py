@@ -271,7 +271,6 @@ class LoadedAdapters:
         return self._keys[name]
 
     async def _add(self, name: str, registered: Registered) -> None:
-        """Read a registered adapter, check it, load it into the engine and remember it by its key."""
         if (register := self._start.register) is None:
             raise AdapterError(f"adapter {name}: this engine was started without lora_dir")
         adapter = await asyncio.to_thread(register.adapter, name, registered)
@@ -298,7 +297,6 @@ class LoadedAdapters:
 
     @property
     def _requests(self) -> Mapping[str, Any]:
-        """Return vLLM's ``LoRARequest`` of each loaded adapter, by key."""
         requests: Mapping[str, Any] = serving_models(self._server).lora_requests
         return requests
 

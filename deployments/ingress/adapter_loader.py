@@ -24,8 +24,8 @@ from deployments.errors import (
     printable,
     root_cause,
 )
-from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
+from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Routes
 from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest, read_change
 from deployments.settings.service import Settings
@@ -180,7 +180,6 @@ class AdapterLoader:
             raise OverloadedError(f"{what}. Try again when all do; any request starts one.", ENGINE_START_S)
 
     async def _sync(self) -> None:
-        """Have every replica serve what is in the register; log those that fail."""
         for answer in await self._call_all(SYNC):
             if isinstance(answer, BaseException):
                 # It does so by itself in a few seconds, and before it refuses a name that it does not know.
@@ -188,5 +187,4 @@ class AdapterLoader:
 
 
 def _refusal(fault: str) -> BadRequestError:
-    """Return a fault as the 400 of the field ``lora_path``."""
     return BadRequestError(f"{fault[:1].upper()}{fault[1:]}.", "lora_path")

@@ -7,11 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from deployments.ingress.deployment import create_app
 from deployments.settings.keys import Key
-from deployments.settings.service import Settings
-from tests.deployments.front import CHAT, KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL, assert_error, chat_body
-from tests.deployments.stand_in import StandIn
+from tests.deployments.front import CHAT, KEY, KEY_SETTINGS, KEYS, MODEL, assert_error, chat_body, client_of
 from tests.tiny_adapters import write_adapter, write_model
 
 LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
@@ -20,12 +17,8 @@ LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     keys = {**KEY_SETTINGS, "default": Key(operator=True)}
-    settings = Settings(
-        model_id=MODEL, secret_token=KEY, limits=LIMITS, keys=keys, lora={"fixed": "/a"}, lora_dir=tmp_path / "lora"
-    )
-    transport = httpx.ASGITransport(app=create_app(settings, StandIn()))
-    headers = {"Authorization": f"Bearer {KEY}"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as made:
+    lora: dict[str, Any] = {"lora": {"fixed": "/a"}, "lora_dir": tmp_path / "lora"}
+    async with client_of(key=KEY, keys=keys, **lora) as made:
         yield made
 
 
@@ -62,7 +55,7 @@ async def test_an_adapter_is_loaded_listed_used_and_unloaded(client: httpx.Async
 
 @pytest.mark.parametrize("path", [LOAD, UNLOAD])
 async def test_only_operators_may(client: httpx.AsyncClient, path: str) -> None:
-    headers = {"Authorization": f"Bearer {KEYS['other']}"}
+    headers = {"X-API-Key": KEYS["other"]}
     answer = await client.post(path, json={"lora_name": "poet"}, headers=headers)
     assert "operator: true" in assert_error(answer, 403, code="insufficient_permissions")["message"]
 

@@ -1,13 +1,12 @@
-"""The HTTP front: its routes, and what each does with a checked request.
+"""The HTTP front: its layers and routes, of which those of health, models and pages stand here.
 
 A request passes, from the outside in: origin (where web pages may ask), request id, Host (with the demo's key origin
-too), key, headers, route, limits of the key, then a handler here.
+too), key, headers, route, limits of the key, place, then a handler.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from fastapi import FastAPI, Request, Response
@@ -17,45 +16,23 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 
-from deployments.contract import Answer, ResolvedVocabulary, TextRequest, TokensRequest
-from deployments.errors import ApiError, NotFoundError
-from deployments.ingress.answers import api_errors, caller_of, respond, unless_client_leaves
-from deployments.ingress.auth import Authentication, KeyLimits, num_tokens, take_tokens
-from deployments.ingress.backend import Backend, HandleBackend
-from deployments.ingress.body import read_checked
+from deployments.errors import NotFoundError
+from deployments.ingress.adapter_loader import add_adapters
 from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.connections.proxy_callback import check_guarded
-from deployments.ingress.request_id import Envelope
+from deployments.ingress.documents import add_documents
+from deployments.ingress.key_limits import key_limit_check
+from deployments.ingress.layers import Checks, Envelope, check_headers, check_host, key_check, known_key_check
+from deployments.ingress.replicas import Backend, HandleBackend
 from deployments.ingress.route import Places, Routes, TakePlaces
-from deployments.ingress.routes.adapters import add_adapters
-from deployments.ingress.routes.documents import add_documents
-from deployments.ingress.routes.rows import ROW_HEADERS, add_rows
-from deployments.ingress.routes.vocabularies import add_vocabularies, add_word_tools
-from deployments.ingress.routing import Gate, check_headers, check_host, known_key_check
+from deployments.ingress.row_stream import ROW_HEADERS, add_rows
+from deployments.ingress.texts import add_texts, add_tokenization
+from deployments.ingress.vocabularies import add_vocabularies, add_word_tools
 from deployments.page.bundle import Bundle
 from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.adapters import AdapterNames, model_not_found
-from deployments.protocol.generation.chat import ChatCompletionRequest
-from deployments.protocol.generation.completion import CompletionRequest
-from deployments.protocol.generation.generate import GenerateRequest, GenerateRequestReader, rename, reshape_answer
-from deployments.protocol.generation.reader import (
-    ChatRequest,
-    ChatRequestReader,
-    CompletionRequestReader,
-    check_max_tokens,
-)
-from deployments.protocol.openapi.answers import (
-    ChatCompletion,
-    Completion,
-    DetokenizedText,
-    Generated,
-    Health,
-    Model,
-    ModelList,
-    Tokens,
-)
+from deployments.protocol.openapi.answers import Health, Model, ModelList
 from deployments.protocol.openapi.document import document, documentation
-from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest, read_detokenize, read_tokenize
 from deployments.rates import Rates
 from deployments.settings.service import Settings
 
@@ -74,11 +51,6 @@ _CORS_EXPOSED: Final = (
 Mount: TypeAlias = Callable[[Routes], None]
 """Adds the routes of batches to the application."""
 
-Reader: TypeAlias = ChatRequestReader | GenerateRequestReader
-
-Reshape: TypeAlias = Callable[[AsyncGenerator[Answer]], AsyncGenerator[Answer]]
-"""Gives the answer to a chat another form."""
-
 
 def create_app(
     settings: Settings, backend: Backend, mounts: Sequence[Mount] = (), page: Bundle | None = None
@@ -93,8 +65,8 @@ def create_app(
     _add_health(routes, backend)
     _add_models(routes, settings, backend)
     add_adapters(routes, settings, backend)
-    _add_generation(routes, settings, backend, rates, backlog, places)
-    _add_tokenization(routes, settings, backend, backlog, places)
+    add_texts(routes, settings, backend, rates, backlog, places)
+    add_tokenization(routes, settings, backend, backlog, places)
     add_rows(routes, settings, backend, rates, backlog, places)
     add_word_tools(routes, settings, backend, rates, backlog, places)
     add_vocabularies(routes, settings, backend, backlog)
@@ -107,16 +79,14 @@ def create_app(
     _add_documentation(routes, documentation(document(app, settings.limits)), is_open=settings.public_docs)
     # The layer added last is the outermost.
     app.add_middleware(TakePlaces, routes=routes)
-    app.add_middleware(KeyLimits, settings=settings, rates=rates)
-    app.add_middleware(Gate, check=routes.match)
-    app.add_middleware(Gate, check=check_headers)
-    app.add_middleware(
-        Authentication,
-        digests=settings.key_digests,
-        allow_query_token=settings.allow_query_token,
-        is_open=routes.is_open,
+    checks = (
+        known_key_check(settings.cors_origins) if settings.has_known_key else check_host,
+        key_check(settings.key_digests, routes.is_open, allow_query_token=settings.allow_query_token),
+        check_headers,
+        routes.match,
+        key_limit_check(settings, rates),
     )
-    app.add_middleware(Gate, check=known_key_check(settings.cors_origins) if settings.has_known_key else check_host)
+    app.add_middleware(Checks, checks=checks)
     app.add_middleware(Envelope, limits=settings.limits)
     if settings.cors_origins:
         _allow_origins(app, settings.cors_origins)
@@ -161,7 +131,7 @@ mounts their routes. Untyped, as Ray is."""
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
-    """Answer 404 for paths that the router refuses although ``routing`` lets them through.
+    """Answer 404 for paths that the router refuses although ``Routes.match`` lets them through.
 
     Such as a line break in a model's name.
     """
@@ -184,8 +154,6 @@ def _allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
 
 
 def _add_page(routes: Routes, page: Bundle) -> None:
-    """Add the files of the author's page."""
-
     async def serve(request: Request) -> Response:
         return page.answer(request)
 
@@ -195,8 +163,6 @@ def _add_page(routes: Routes, page: Bundle) -> None:
 
 
 def _add_documentation(routes: Routes, answers: Mapping[str, Callable[[], Response]], *, is_open: bool) -> None:
-    """Add the OpenAPI document, and the page that shows it."""
-
     async def serve(request: Request) -> Response:
         return answers[request.url.path]()
 
@@ -205,8 +171,6 @@ def _add_documentation(routes: Routes, answers: Mapping[str, Callable[[], Respon
 
 
 def _add_health(routes: Routes, backend: Backend) -> None:
-    """Add the routes ``/health`` and ``/ready``."""
-
     @routes.add("GET", "/health", answer=Health, part=None, is_open=True)
     async def health() -> Response:
         """Whether this process works: one that does not answer should be replaced."""
@@ -221,7 +185,6 @@ def _add_health(routes: Routes, backend: Backend) -> None:
 
 
 def _add_models(routes: Routes, settings: Settings, backend: Backend) -> None:
-    """Add the routes of the served model and its adapters (``/v1/models``)."""
     limits = settings.limits
     card: dict[str, Any] = {
         "id": settings.model_id,
@@ -261,78 +224,3 @@ def _add_models(routes: Routes, settings: Settings, backend: Backend) -> None:
 def max_chats(settings: Settings) -> int:
     """Return how many requests for replicas one ingress works on at once: as many as all replicas take."""
     return settings.max_requests * settings.autoscaling.max_replicas
-
-
-def _add_generation(
-    routes: Routes, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog, places: Places
-) -> None:
-    """Add the routes of chats, completions and ``/generate``."""
-    chats, completions = ChatRequestReader.of(settings), CompletionRequestReader.of(settings)
-    prompts = GenerateRequestReader(chats)
-    text_route = partial(routes.add, "POST", part="chat", streams=True, places=places)
-
-    async def read(request: Request, reader: Reader) -> ChatRequest:
-        backend.check_room(request.state.owner)
-        return await read_checked(request, settings.limits, reader.read)
-
-    async def respond_to(request: Request, chat: ChatRequest, reshape: Reshape | None = None) -> Response:
-        """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
-        with api_errors(request, chat.list_param):
-            caller = caller_of(request)
-            await take_tokens(rates, request.scope, settings, num_tokens(chat))
-            vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat, caller.owner))
-            answer = backend.answer(TextRequest(chat.body, vocabulary, chat.decoding, caller))
-            answer = answer if reshape is None else reshape(answer)
-            return await respond(request, answer, is_stream=chat.is_stream, backlog=backlog)
-
-    @text_route("/v1/chat/completions", body=ChatCompletionRequest, answer=ChatCompletion)
-    async def create_chat_completion(request: Request) -> Response:
-        """The model's answer to a conversation; with ``vocab`` in words of a list."""
-        return await respond_to(request, await read(request, chats))
-
-    @text_route("/v1/completions", body=CompletionRequest, answer=Completion)
-    async def create_completion(request: Request) -> Response:
-        """A text that goes on where the prompt ends; with ``vocab`` in words of a list."""
-        return await respond_to(request, await read(request, completions))
-
-    @text_route("/generate", body=GenerateRequest, answer=Generated)
-    async def generate(request: Request) -> Response:
-        """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
-        chat = await read(request, prompts)
-        try:
-            return await respond_to(request, chat, reshape_answer)
-        except ApiError as error:
-            rename(error)
-            raise
-
-
-def _add_tokenization(routes: Routes, settings: Settings, backend: Backend, backlog: Backlog, places: Places) -> None:
-    """Add the routes ``/tokenize`` and ``/detokenize``."""
-    adapters = AdapterNames.of(settings)
-    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
-
-    async def respond_to(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
-        """Check the body with ``read``, and answer it from a replica."""
-        body = await read_checked(request, settings.limits, partial(read, **known))
-        with api_errors(request):
-            answer = backend.answer(TokensRequest(body, caller_of(request)))
-            return await respond(request, answer, is_stream=False, backlog=backlog)
-
-    @routes.add("POST", "/tokenize", body=TokenizeRequest, answer=Tokens, part="chat", places=places)
-    async def tokenize(request: Request) -> Response:
-        """The tokens of a text or of messages, as the model would get them."""
-        return await respond_to(request, read_tokenize)
-
-    @routes.add("POST", "/detokenize", body=DetokenizeRequest, answer=DetokenizedText, part="chat", places=places)
-    async def detokenize(request: Request) -> Response:
-        """The text of tokens."""
-        return await respond_to(request, read_detokenize)
-
-
-async def _resolve(backend: Backend, chat: ChatRequest, owner: str) -> ResolvedVocabulary | None:
-    """Resolve a chat's vocabulary and check that its answer has room; None for free text."""
-    if chat.vocabulary is None:
-        return None
-    vocabulary = await backend.resolve(chat.vocabulary, owner)
-    check_max_tokens(chat, vocabulary)
-    return vocabulary

@@ -6,7 +6,7 @@ A request waits in the ingress only for its turn in a replica, and not for a rep
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from typing import Any, Final, Protocol
 
 from ray import serve
@@ -29,7 +29,7 @@ from deployments.errors import EngineError, OverloadedError
 from deployments.handles import Watch, abandon, has_no_replica
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
-from deployments.vocabulary.list_queries import Question
+from deployments.vocabulary.queries import Question
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -91,13 +91,13 @@ class HandleBackend:
         # By gRPC: a piece of a stream as an object of Ray's costs each side twice as much.
         self._streams = replica.options(stream=True, _by_reference=False)
         self._replicas = replica
-        self._ask_context_length: Callable[[], Awaitable[int]] = lambda: replica.context_length.remote()
         # The engine's own is the same for as long as the application runs.
         known = settings.engine_kwargs.get("max_model_len")
         self._context_length = None if known is None else int(known)
         # Of a deployment that may scale to nothing, known when it has answered once.
         self._has_replica = settings.autoscaling.min_replicas > 0
-        self._vocabulary = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
+        lists = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
+        self.resolve, self.ask = lists.resolve, lists.ask
         # One of a deployment that may scale to nothing is started by a request that waits for it.
         waits_for_start = settings.autoscaling.min_replicas == 0
         self._watch = Watch(lambda: not waits_for_start and has_no_replica(self._replica))
@@ -110,12 +110,6 @@ class HandleBackend:
             (replica.deployment_name, vocabulary.deployment_name),
             {replica.deployment_name} if waits_for_start else frozenset(),
         )
-
-    async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
-        return await self._vocabulary.resolve(spec, owner)
-
-    async def ask(self, question: Question, owner: str) -> bytes:
-        return await self._vocabulary.ask(question, owner)
 
     def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
         is_streamed = isinstance(request, TextRequest) and request.body.get("stream")
@@ -202,7 +196,7 @@ class HandleBackend:
         if self._context_length is None and self._has_replica and await self.is_ready():
             try:
                 async with asyncio.timeout(_CONTEXT_TIMEOUT_S):
-                    self._context_length = await self._ask_context_length()
+                    self._context_length = await self._replicas.context_length.remote()
             except Exception as error:
                 logger.warning("no replica says how long its context is: %s", type(error).__name__)
         return self._context_length

@@ -87,7 +87,7 @@ class AskCheck(NamedTuple):
 Question: TypeAlias = AskVocabularies | AskWords | AskCheck
 
 
-class _Listed:
+class _CachedList:
     """A list, and its forms where a check has asked for them."""
 
     def __init__(self, word_list: WordList, options: ListOptions) -> None:
@@ -120,48 +120,48 @@ class _Cache:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._lists: OrderedDict[Hashable, tuple[str, Future[_Listed]]] = OrderedDict()
+        self._lists: OrderedDict[Hashable, tuple[str, Future[_CachedList]]] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._lists)
 
-    def get(self, key: Hashable, owner: str, read: Callable[[], _Listed]) -> _Listed:
+    def get(self, key: Hashable, owner: str, read: Callable[[], _CachedList]) -> _CachedList:
         """Return a list, read once for all who ask; one that is too large is not cached."""
         with self._lock:
             known = self._lists.get(key)
             if known is not None:
                 self._lists.move_to_end(key)
             else:
-                made = Future[_Listed]()
+                made = Future[_CachedList]()
                 self._lists[key] = owner, made
         if known is not None:
             return known[1].result()
         try:
-            listed = read()
+            found = read()
             # Before others may ask for it, as it takes a while.
-            num_bytes = listed.num_bytes
+            num_bytes = found.num_bytes
         except BaseException as error:
             with self._lock:
                 del self._lists[key]
             made.set_exception(error)
             raise
-        made.set_result(listed)
+        made.set_result(found)
         with self._lock:
             if num_bytes > self._max_bytes:
                 del self._lists[key]
             self._shrink()
         # What reading leaves has cycles, and long lists of few objects would lie there for hours: 100 MB each.
         gc.collect()
-        return listed
+        return found
 
     def _shrink(self) -> None:
         """Drop lists of the key that has the most bytes, until all fit ``max_bytes``."""
         while True:
             done = [(key, owner, one.result()) for key, (owner, one) in self._lists.items() if one.done()]
             of_owner = Counter[str]()
-            for _, owner, listed in done:
-                of_owner[owner] += listed.num_bytes
+            for _, owner, one in done:
+                of_owner[owner] += one.num_bytes
             if of_owner.total() <= self._max_bytes:
                 return
             [(loudest, _)] = of_owner.most_common(1)
@@ -207,13 +207,11 @@ class ListQueries:
             return error.with_traceback(None)
 
     def _answer(self, question: Question, owner: str) -> bytes:
-        """Dispatch a question: which lists there are, words of one, or the check of a text."""
         if isinstance(question, AskCheck):
             return self._check(question, owner)
         return _json(self._words(question, owner) if isinstance(question, AskWords) else self._vocabularies())
 
     def _vocabularies(self) -> dict[str, Any]:
-        """List the vocabularies there are: files, languages and levels."""
         files, cleaned = list_files(self._folder), cleaned_languages()
         data = [
             {
@@ -258,8 +256,8 @@ class ListQueries:
     def _check(self, asked: AskCheck, owner: str) -> bytes:
         """Check a text against a list; return the report in the form asked for."""
         spec = asked.spec.resolve_level(self._folder)
-        listed = self._load(spec, owner)
-        word_list, forms = listed.word_list, listed.forms()
+        found = self._load(spec, owner)
+        word_list, forms = found.word_list, found.forms()
         spec.changes.check(word_list.language)
         if asked.with_readings:
             check_readings(word_list.language)
@@ -274,19 +272,19 @@ class ListQueries:
             report = replace(report, readings=readings_of(text, [word[:2] for word in words], word_list.language))
         return render_reports([NamedReport(None, report, pointers)], asked.form).encode()
 
-    def _load(self, spec: VocabularySpec, owner: str) -> _Listed:
+    def _load(self, spec: VocabularySpec, owner: str) -> _CachedList:
         """Return a list, from the cache or read; a client's own list is not cached."""
         if spec.words is not None or spec.lang is None:
-            return _Listed(inline_word_list(spec.words or (), spec.lang), spec.options)
+            return _CachedList(inline_word_list(spec.words or (), spec.lang), spec.options)
         lang = spec.lang
         stamp = stamp_of(lang, spec.source, self._folder)
 
-        def read() -> _Listed:
+        def read() -> _CachedList:
             word_list = load_word_list(lang, self._folder, source=spec.source, safe=spec.safe)
             if spec.unit == "lemma":
                 word_list = group_by_lemma(word_list)
             # Numbers and marks make no difference to the words.
-            return _Listed(word_list, ListOptions(case=spec.case))
+            return _CachedList(word_list, ListOptions(case=spec.case))
 
         return self._cache.get((lang, spec.source, spec.safe, spec.unit, spec.case, stamp), owner, read)
 

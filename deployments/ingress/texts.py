@@ -1,0 +1,104 @@
+"""The routes of texts: chats, completions and ``/generate``; and those of the tokens of a text."""
+
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from fastapi import Request, Response
+
+from deployments.contract import Answer, TextRequest, TokensRequest
+from deployments.errors import ApiError
+from deployments.ingress.body import read_checked
+from deployments.ingress.connections.budgets import Backlog
+from deployments.ingress.key_limits import num_tokens, take_tokens
+from deployments.ingress.replicas import Backend
+from deployments.ingress.route import Places, Routes
+from deployments.ingress.stream import api_errors, caller_of, respond, unless_client_leaves
+from deployments.protocol.adapters import AdapterNames
+from deployments.protocol.generation.chat import ChatCompletionRequest
+from deployments.protocol.generation.completion import CompletionRequest
+from deployments.protocol.generation.generate import GenerateRequest, GenerateRequestReader, rename, reshape_answer
+from deployments.protocol.generation.reader import (
+    ChatRequest,
+    ChatRequestReader,
+    CompletionRequestReader,
+    check_max_tokens,
+)
+from deployments.protocol.openapi.answers import ChatCompletion, Completion, DetokenizedText, Generated, Tokens
+from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest, read_detokenize, read_tokenize
+from deployments.rates import Rates
+from deployments.settings.service import Settings
+
+Reader: TypeAlias = ChatRequestReader | GenerateRequestReader
+
+Reshape: TypeAlias = Callable[[AsyncGenerator[Answer]], AsyncGenerator[Answer]]
+"""Gives the answer to a chat another form."""
+
+
+def add_texts(
+    routes: Routes, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog, places: Places
+) -> None:
+    """Add the routes of chats, completions and ``/generate``."""
+    chats, completions = ChatRequestReader.of(settings), CompletionRequestReader.of(settings)
+    prompts = GenerateRequestReader(chats)
+    text_route = partial(routes.add, "POST", part="chat", streams=True, places=places)
+
+    async def read(request: Request, reader: Reader) -> ChatRequest:
+        backend.check_room(request.state.owner)
+        return await read_checked(request, settings.limits, reader.read)
+
+    async def respond_to(request: Request, chat: ChatRequest, reshape: Reshape | None = None) -> Response:
+        """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
+        with api_errors(request, chat.list_param):
+            caller = caller_of(request)
+            await take_tokens(rates, request.scope, settings, num_tokens(chat))
+            vocabulary = None
+            if chat.vocabulary is not None:
+                vocabulary = await unless_client_leaves(request.receive, backend.resolve(chat.vocabulary, caller.owner))
+                check_max_tokens(chat, vocabulary)
+            answer = backend.answer(TextRequest(chat.body, vocabulary, chat.decoding, caller))
+            answer = answer if reshape is None else reshape(answer)
+            return await respond(request, answer, is_stream=chat.is_stream, backlog=backlog)
+
+    @text_route("/v1/chat/completions", body=ChatCompletionRequest, answer=ChatCompletion)
+    async def create_chat_completion(request: Request) -> Response:
+        """The model's answer to a conversation; with ``vocab`` in words of a list."""
+        return await respond_to(request, await read(request, chats))
+
+    @text_route("/v1/completions", body=CompletionRequest, answer=Completion)
+    async def create_completion(request: Request) -> Response:
+        """A text that goes on where the prompt ends; with ``vocab`` in words of a list."""
+        return await respond_to(request, await read(request, completions))
+
+    @text_route("/generate", body=GenerateRequest, answer=Generated)
+    async def generate(request: Request) -> Response:
+        """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
+        chat = await read(request, prompts)
+        try:
+            return await respond_to(request, chat, reshape_answer)
+        except ApiError as error:
+            rename(error)
+            raise
+
+
+def add_tokenization(routes: Routes, settings: Settings, backend: Backend, backlog: Backlog, places: Places) -> None:
+    """Add the routes ``/tokenize`` and ``/detokenize``."""
+    adapters = AdapterNames.of(settings)
+    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
+
+    async def respond_to(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
+        """Check the body with ``read``, and answer it from a replica."""
+        body = await read_checked(request, settings.limits, partial(read, **known))
+        with api_errors(request):
+            answer = backend.answer(TokensRequest(body, caller_of(request)))
+            return await respond(request, answer, is_stream=False, backlog=backlog)
+
+    @routes.add("POST", "/tokenize", body=TokenizeRequest, answer=Tokens, part="chat", places=places)
+    async def tokenize(request: Request) -> Response:
+        """The tokens of a text or of messages, as the model would get them."""
+        return await respond_to(request, read_tokenize)
+
+    @routes.add("POST", "/detokenize", body=DetokenizeRequest, answer=DetokenizedText, part="chat", places=places)
+    async def detokenize(request: Request) -> Response:
+        """The text of tokens."""
+        return await respond_to(request, read_detokenize)
