@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import vllm.entrypoints.openai.api_server  # noqa: F401 - raises the level of all handlers: before pytest's are there
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 from vllm.engine.arg_utils import AsyncEngineArgs
