@@ -6,11 +6,13 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from tests.e2e.service import KEY
@@ -101,3 +103,18 @@ def test_the_adapter_writes_in_the_language_of_its_card_alone(printed: list[str]
         answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
         assert answer.status_code == 200, answer.text
         assert answer.json()["vocab"]["adapter"] == adapter
+
+
+def test_what_is_left_of_a_dead_engine_is_reaped(printed: list[str], demo: subprocess.Popen[str]) -> None:
+    assert printed
+    every = psutil.Process(demo.pid).children(recursive=True)
+    [replica] = [process for process in every if "ServeReplica:wordbound:Replica" in process.cmdline()[0]]
+    dead = [replica, *replica.children(recursive=True)]
+    assert len(dead) >= 3, dead
+    for process in dead:
+        process.kill()
+    deadline = time.monotonic() + 60
+    # One that nobody waited for still runs, for psutil.
+    while left := [process for process in dead if process.is_running()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.5)
