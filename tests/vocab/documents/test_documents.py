@@ -136,7 +136,7 @@ def test_readers_raise_no_other_error(make: Callable[[], bytes]) -> None:
     ],
 )
 def test_no_message_of_a_reader_is_passed_on(monkeypatch: pytest.MonkeyPatch, error: Exception, result: str) -> None:
-    monkeypatch.setattr(documents, "text_of_pdf", Mock(side_effect=error))
+    monkeypatch.setattr("vocab.documents.pdf.text_of_pdf", Mock(side_effect=error))
     with pytest.raises(DocumentError) as error_info:
         text_of(pdf(STORY), "a")
     assert str(error_info.value) == result

@@ -38,7 +38,7 @@ from vocab.lists.wordlists import load_word_list
 opened = []
 sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
 opened_by_name = {}
-for name in ["pirate", *json.loads(sys.argv[2])]:
+for name in ["pirate", *json.loads(sys.argv[2])] * 2:  # first for what it imports
     opened.clear()
     try:
         load_word_list(name, Path(sys.argv[1]))
