@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, TypedDict
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
 
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -343,28 +343,20 @@ class TokensRequest:
 ReplicaRequest: TypeAlias = TextRequest | RowsRequest | WordToolRequest | TokensRequest
 """What the ingress asks of a replica."""
 
-NOT_STARTED: Final = 0
-"""In place of a status: the line did not reach the engine."""
 
-ENGINE_DIED: Final = -1
-"""In place of a status: the engine's process ended while it was at work on the line."""
+@dataclass(frozen=True)
+class LineRequest:
+    """A batch line sent to a replica: its chat request's body, the name of its batch's key, and an id for logs."""
 
-
-class LineRequest(TypedDict):
-    """A batch line sent to a replica: ``body`` as JSON text, the name of its batch's key, and an id for logs."""
-
-    body: str
+    body: dict[str, Any]
     owner: str
     request_id: str
 
 
-class LineAnswer(TypedDict):
-    """The answer to a batch line: HTTP status or what replaces it, and body as JSON text (answer or OpenAI's error)."""
-
-    status: int
-    body: str
+LineAnswer: TypeAlias = dict[str, Any] | ApiError
+"""The answer to a batch line: a chat completion, or the error in its place."""
 
 
-def error_line(error: ApiError) -> LineAnswer:
-    """Convert an error into the answer to a batch line."""
-    return {"status": error.status, "body": error.to_json().decode()}
+def status_and_body(answer: LineAnswer) -> tuple[int, dict[str, Any]]:
+    """Return the HTTP status of the answer to a batch line, and its body: a chat completion or OpenAI's error."""
+    return (answer.status, json.loads(answer.to_json())) if isinstance(answer, ApiError) else (200, answer)

@@ -16,8 +16,10 @@
     │   │   └── RateLimitError         429  code rate_limit_exceeded
     │   └── HeadersTooLargeError       431
     ├── OverloadedError                503  no capacity now; the same request may work later
+    │   └── NotStartedError            503  a batch line that did not reach the engine, and is sent again
     ├── InternalError                  500  our fault; the message names the request id and nothing else
     └── EngineError                         an error of the replica or its engine, passed on with its status
+        └── EngineDiedError            500  its process ended while it was at work on a batch line
 
 A message never repeats what the caller sent, except names cut by ``printable``. Between deployments an error crosses as
 a value, which is an item of an answer or a reply: Serve logs what is raised as a failure of the replica.
@@ -179,6 +181,10 @@ class OverloadedError(ApiError):
         self.headers = (("Retry-After", str(retry_after_s)),)
 
 
+class NotStartedError(OverloadedError):
+    """A batch line did not reach the engine: no attempt of it, and nobody's fault."""
+
+
 class InternalError(ApiError):
     code = "internal_error"
 
@@ -204,6 +210,13 @@ class EngineError(ApiError):
         self.retry_after_s = retry_after_s
         if status in (429, 503):
             self.headers = (("Retry-After", str(retry_after_s or 1)),)
+
+
+class EngineDiedError(EngineError):
+    """The engine's process ended while it was at work on a batch line, of which it may have died."""
+
+    def __init__(self) -> None:
+        super().__init__(500, "The engine died.")
 
 
 def truncate(text: str | None, length: int) -> str | None:

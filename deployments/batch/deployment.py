@@ -18,7 +18,7 @@ from deployments.batch.service import BatchService
 from deployments.batch.stages import Clock, Stages
 from deployments.batch.store import BatchStore, DamagedRecordError
 from deployments.contract import LineAnswer, LineRequest
-from deployments.errors import ApiError, EngineError
+from deployments.errors import ApiError, EngineDiedError, EngineError
 from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings.service import Settings
@@ -103,7 +103,7 @@ class ServeEngines:
         self._app_name = app_name
         self._deployment_name = deployment_name
 
-    async def answer(self, line: LineRequest) -> LineAnswer | None:
+    async def answer(self, line: LineRequest) -> LineAnswer:
         response = serve.get_deployment_handle(self._deployment_name, self._app_name).answer_line.remote(line)
         try:
             answer: LineAnswer = await response
@@ -111,8 +111,8 @@ class ServeEngines:
             response.cancel()
             raise
         except Exception as error:
-            logger.warning("line %s has no answer: %s", line["request_id"], type(error).__name__)
-            return None
+            logger.warning("line %s has no answer: %s", line.request_id, type(error).__name__)
+            return EngineDiedError()
         return answer
 
     async def are_ready(self) -> bool:

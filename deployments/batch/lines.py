@@ -12,6 +12,7 @@ from hashlib import blake2b, sha256
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
 
 from deployments.batch.models import Batch, LineResult
+from deployments.contract import LineAnswer, status_and_body
 from deployments.errors import ApiError, BadRequestError, printable
 from deployments.protocol.batches import ENDPOINT
 from deployments.protocol.generation.reader import ChatRequestReader
@@ -63,10 +64,6 @@ class Line:
     number: int
     custom_id: str
     body: dict[str, Any]
-
-    def to_request(self) -> str:
-        """Return the body of the request as compact JSON."""
-        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -229,15 +226,14 @@ def line_id(batch_id: str, line: int) -> str:
     return f"batch_req_{sha256(f'{batch_id}/{line}'.encode()).hexdigest()[:32]}"
 
 
-def answer_result(batch: Batch, line: Line, status: int, body: str) -> LineResult:
-    """Return the result of a line with an answer: 200 and a chat completion, or another status and OpenAI's error."""
-    value = json.loads(body)
-    if status == 200:
-        return _result(batch, line.number, line.custom_id, (status, value), None)
-    given = value.get("error") if isinstance(value, dict) else None
-    error = given if isinstance(given, dict) else {"message": "The engine failed.", "code": "engine_error"}
-    shown = _error(error.get("code"), f"Line {line.number}: {error['message']}", line.number, error.get("param"))
-    return _result(batch, line.number, line.custom_id, (status, {"error": error}), shown)
+def answer_result(batch: Batch, line: Line, answer: LineAnswer) -> LineResult:
+    """Return the result of a line with an answer: a chat completion, or an error."""
+    status, body = status_and_body(answer)
+    shown = None
+    if isinstance(answer, ApiError):
+        error = body["error"]
+        shown = _error(error["code"], f"Line {line.number}: {error['message']}", line.number, error["param"])
+    return _result(batch, line.number, line.custom_id, (status, body), shown)
 
 
 def fault_result(batch: Batch, fault: LineFault) -> LineResult:

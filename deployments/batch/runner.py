@@ -19,7 +19,8 @@ from deployments.batch.lines import Line, Place, answer_result, failure_result, 
 from deployments.batch.models import TERMINAL, Batch, LineResult
 from deployments.batch.stages import MAX_DEADLY_LINES, Stages
 from deployments.batch.store import DamagedRecordError
-from deployments.contract import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
+from deployments.contract import LineAnswer, LineRequest
+from deployments.errors import ApiError, EngineDiedError, NotStartedError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.metrics import BATCH_LINES, BATCHES
 from deployments.storage import FileMissingError
@@ -55,8 +56,8 @@ class Engines(Protocol):
 
     num_lines: int
 
-    async def answer(self, line: LineRequest) -> LineAnswer | None:
-        """Return the answer to a line; None where its replica died."""
+    async def answer(self, line: LineRequest) -> LineAnswer:
+        """Return the answer to a line; ``EngineDiedError`` also where the replica died."""
 
     async def are_ready(self) -> bool:
         """Return whether an engine is running."""
@@ -355,25 +356,19 @@ class _Round:
         else:
             await self._keep(line, await self._ask(line), num_attempts + 1)
 
-    async def _ask(self, line: Line) -> LineAnswer | None:
-        """Send a line to the engines and return its answer; None where an engine died of it, or beside it."""
-        request: LineRequest = {
-            "body": line.to_request(),
-            "owner": self._batch.owner,
-            "request_id": line_id(self._batch.id, line.number),
-        }
-        answer = await self._tools.engines.answer(request)
-        if answer is None or answer["status"] == ENGINE_DIED:
-            self._num_died += 1
-            return None
+    async def _ask(self, line: Line) -> LineAnswer:
+        """Send a line to the engines and return its answer; count the deaths."""
+        name = line_id(self._batch.id, line.number)
+        answer = await self._tools.engines.answer(LineRequest(line.body, self._batch.owner, name))
+        self._num_died += isinstance(answer, EngineDiedError)
         return answer
 
-    async def _keep(self, line: Line, answer: LineAnswer | None, num_attempts: int) -> None:
+    async def _keep(self, line: Line, answer: LineAnswer, num_attempts: int) -> None:
         """Record a line's answer, or one more attempt where the engine failed on it."""
-        if answer is not None and answer["status"] == NOT_STARTED:
+        if isinstance(answer, NotStartedError):
             return
-        if answer is not None and answer["status"] < 500:
-            await self._record(answer_result(self._batch, line, answer["status"], answer["body"]))
+        if not isinstance(answer, ApiError) or answer.status < 500:
+            await self._record(answer_result(self._batch, line, answer))
             return
         self._did_something = True
         logger.warning("%s of %s: an engine failed on line %d", self._batch.id, self._batch.owner, line.number)

@@ -19,10 +19,10 @@ from typing_extensions import override
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
 
-from deployments.contract import LineAnswer, LineRequest, error_line
-from deployments.errors import EngineError
+from deployments.contract import LineAnswer, LineRequest
+from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore
-from deployments.offline.row_requests import ANSWER, REQUEST
+from deployments.offline.row_requests import ANSWER, REQUEST, answer_of
 from deployments.process_setup import set_up_process
 from deployments.ray_private import VLLMEngine, normalize_engine_kwargs, set_engine, vLLMEngineStageUDF
 from deployments.replica.deployment import Replica
@@ -175,7 +175,7 @@ class AnswerStage(vLLMEngineStageUDF):
             return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(request["answer"])}
         num_attempts = suspects.get(request["id"], 0)
         if num_attempts >= self._max_attempts:
-            answer = _failure(num_attempts)
+            answer: LineAnswer = _failure(num_attempts)
         elif num_attempts:
             async with self._turns.take(self._turns.size, NO_OWNER):
                 await self._coordinator.begin.remote(request["id"])
@@ -185,17 +185,12 @@ class AnswerStage(vLLMEngineStageUDF):
         else:
             async with self._turns.take(1, NO_OWNER):
                 answer = await self._ask(replica, request)
-        return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(answer, ensure_ascii=False)}
+        return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(answer_of(answer), ensure_ascii=False)}
 
     async def _ask(self, replica: OfflineReplica, request: dict[str, Any]) -> LineAnswer:
         """Have the replica answer a request; end this process where the engine has died."""
-        line: LineRequest = {
-            "body": request["body"],
-            "owner": NO_OWNER,
-            "request_id": request["id"],
-        }
-        answer = await replica.answer_line(line)
-        if answer["status"] != 200 and is_dead(replica):
+        answer = await replica.answer_line(LineRequest(request["body"], NO_OWNER, request["id"]))
+        if isinstance(answer, ApiError) and is_dead(replica):
             logger.error("the engine died; it is started again, and its rows are sent again")
             self._end_process()
         return answer
@@ -205,11 +200,10 @@ class AnswerStage(vLLMEngineStageUDF):
         os._exit(1)
 
 
-def _failure(num_attempts: int) -> LineAnswer:
+def _failure(num_attempts: int) -> EngineError:
     """Return the error of a row that was under way each time an engine died."""
-    error = EngineError(
+    return EngineError(
         500,
         f"The engine died {num_attempts} times with this row under way, so it is not tried again.",
         code="engine_died",
     )
-    return error_line(error)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from deployments.contract import error_line
+from deployments.contract import LineAnswer, status_and_body
 from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig
 from deployments.protocol.strict_json import JsonError, loads
@@ -22,7 +22,7 @@ REQUEST: Final = "wordbound_request"
 """The column with the request: JSON, ``{"id", "body"}``, or ``{"answer"}`` for a row that is answered already."""
 
 ANSWER: Final = "wordbound_answer"
-"""The column with the answer: JSON, ``{"status", "body"}``; the body an answer, or OpenAI's error, as JSON text."""
+"""The column with the answer: JSON, ``{"status", "body"}``; the body a chat completion, or OpenAI's error."""
 
 _MAX_ID_CHARS: Final = 512
 _SIMPLE: Final = (str, int, float, bool)
@@ -30,10 +30,10 @@ _SIMPLE: Final = (str, int, float, bool)
 
 @dataclass(frozen=True, slots=True)
 class RowRequest:
-    """The chat request of a row; ``body`` is it as JSON text."""
+    """The chat request of a row."""
 
     custom_id: str | None
-    body: str
+    body: dict[str, Any]
 
 
 def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> RowRequest:
@@ -55,7 +55,7 @@ def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool)
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
         if len(text.encode()) > (most := config.settings.limits.max_body_bytes):
             raise BadRequestError(f"The request is longer than {most} bytes.")
-        return RowRequest(custom_id_of(row, config), text)
+        return RowRequest(custom_id_of(row, config), body)
     except (TypeError, ValueError) as error:
         raise BadRequestError(f"The row cannot be written as JSON: {error}.") from None
 
@@ -86,7 +86,13 @@ def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -
 
 def refused_request(error: BadRequestError) -> dict[str, Any]:
     """Return the value of ``REQUEST``, before it is JSON, for a row whose request has an error."""
-    return {"answer": error_line(error)}
+    return {"answer": answer_of(error)}
+
+
+def answer_of(answer: LineAnswer) -> dict[str, Any]:
+    """Return the value of ``ANSWER``, before it is JSON."""
+    status, body = status_and_body(answer)
+    return {"status": status, "body": body}
 
 
 def with_result(row: dict[str, Any]) -> dict[str, Any]:
@@ -96,10 +102,11 @@ def with_result(row: dict[str, Any]) -> dict[str, Any]:
     """
     made = json.loads(row.pop(ANSWER))
     status, body = made["status"], made["body"]
+    shown = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     if status != 200:
-        return row | {"answer": None, "completion": None, "error": body, "status": status}
-    text = json.loads(body)["choices"][0]["message"].get("content")
-    return row | {"answer": text, "completion": body, "error": None, "status": status}
+        return row | {"answer": None, "completion": None, "error": shown, "status": status}
+    text = body["choices"][0]["message"].get("content")
+    return row | {"answer": text, "completion": shown, "error": None, "status": status}
 
 
 def _request_body(row: Mapping[str, Any]) -> dict[str, Any]:

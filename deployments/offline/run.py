@@ -280,7 +280,7 @@ def start_ray(*, log_to_driver: bool = True) -> None:
 def _result(row: dict[str, Any]) -> Result:
     """Make a result from a row that Ray Data returned."""
     answer = json.loads(row[ANSWER])
-    body = json.loads(answer["body"])
+    body = answer["body"]
     return Result(
         file=row["file"],
         row=row["row"],

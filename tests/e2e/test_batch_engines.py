@@ -1,7 +1,6 @@
 """Lines of batches over a handle of Serve, to a deployment that stands in for the engines: it can die when told to."""
 
 import asyncio
-import json
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,6 +12,7 @@ from ray import serve
 
 from deployments.batch.deployment import ServeEngines
 from deployments.contract import LineAnswer, LineRequest
+from deployments.errors import EngineDiedError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
@@ -26,10 +26,10 @@ class Answers:
     async def answer_line(self, request: LineRequest) -> LineAnswer:
         self._num_running += 1
         try:
-            await asyncio.sleep(0.3 if request["body"] != "stall" else 3600)
-            if request["body"] == "die":
+            await asyncio.sleep(0.3 if request.body != {"text": "stall"} else 3600)
+            if request.body == {"text": "die"}:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return {"status": 200, "body": json.dumps({"text": request["body"]})}
+            return request.body
         finally:
             self._num_running -= 1
 
@@ -50,11 +50,11 @@ def engines() -> Iterator[ServeEngines]:
 
 
 def line(body: str) -> LineRequest:
-    return {"body": body, "owner": "alice", "request_id": f"line-{body}"}
+    return LineRequest({"text": body}, "alice", f"line-{body}")
 
 
-def text_of(answer: LineAnswer | None) -> Any:
-    return answer and json.loads(answer["body"])["text"]
+def text_of(answer: LineAnswer) -> Any:
+    return answer["text"] if isinstance(answer, dict) else type(answer)
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
@@ -81,7 +81,8 @@ async def test_a_death_is_told_for_each_line_in_progress_and_another_replica_ans
     engines: ServeEngines,
 ) -> None:
     bodies = ["die", *(f"text {number}" for number in range(7))]
-    assert await asyncio.gather(*(engines.answer(line(body)) for body in bodies)) == [None] * 8
+    answers = await asyncio.gather(*(engines.answer(line(body)) for body in bodies))
+    assert [text_of(answer) for answer in answers] == [EngineDiedError] * 8
 
     async def answers_again() -> bool:
         return bool(text_of(await engines.answer(line("again"))) == "again")

@@ -5,7 +5,6 @@ Never raises and never tries again: the batch decides what becomes of a line.
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -13,8 +12,6 @@ from contextlib import aclosing
 from typing import Final, Protocol
 
 from deployments.contract import (
-    ENGINE_DIED,
-    NOT_STARTED,
     Answer,
     Caller,
     ChatBody,
@@ -23,9 +20,16 @@ from deployments.contract import (
     ResolvedVocabulary,
     TextRequest,
     VocabularySpec,
-    error_line,
 )
-from deployments.errors import InternalError, OverloadedError, error_of, to_api_error
+from deployments.errors import (
+    ApiError,
+    EngineDiedError,
+    InternalError,
+    NotStartedError,
+    OverloadedError,
+    error_of,
+    to_api_error,
+)
 from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
 from deployments.single_flight import SingleFlight
@@ -79,10 +83,10 @@ class BatchLineAnswerer:
         return self._semaphore.num_taken
 
     async def answer(self, request: LineRequest) -> LineAnswer:
-        """Check one line of a batch again and answer it whole; an error becomes its status."""
+        """Check one line of a batch again and answer it whole; an error is returned."""
         list_param = "vocab.lang"
         try:
-            chat = self._reader.read(json.loads(request["body"]))
+            chat = self._reader.read(request.body)
             list_param = chat.list_param
             # Both before its turn, so that a free sequence is used at once.
             try:
@@ -90,21 +94,21 @@ class BatchLineAnswerer:
             except OverloadedError:
                 # The vocabulary deployment is being replaced; a line is not refused for it.
                 await self._sleep(_REPLACED_WAIT_S)
-                return {"status": NOT_STARTED, "body": "null"}
+                return NotStartedError("The word lists cannot be reached now.")
             await self._engine.check(chat.body, in_list=chat.vocabulary is not None)
-            async with self._semaphore.take(chat.decoding.num_sequences(chat.body), request["owner"]):
+            async with self._semaphore.take(chat.decoding.num_sequences(chat.body), request.owner):
                 if self._engine.is_dead():
                     await self._sleep(_REPLACED_WAIT_S)
-                    return {"status": NOT_STARTED, "body": "null"}
-                answer = await self._answer(chat, vocabulary, Caller(request["owner"], request["request_id"]))
-                if answer["status"] >= 500 and self._engine.is_dead():
-                    return {"status": ENGINE_DIED, "body": "null"}
+                    return NotStartedError("The engine is being replaced.")
+                answer = await self._answer(chat, vocabulary, Caller(request.owner, request.request_id))
+                if isinstance(answer, ApiError) and answer.status >= 500 and self._engine.is_dead():
+                    return EngineDiedError()
                 return answer
         except Exception as exception:
-            error = to_api_error(exception, request["request_id"], list_param)
+            error = to_api_error(exception, request.request_id, list_param)
             if isinstance(error, InternalError):
-                logger.exception("line %s failed", request["request_id"])
-            return error_line(error)
+                logger.exception("line %s failed", request.request_id)
+            return error
 
     async def _vocabulary(self, chat: ChatRequest) -> ResolvedVocabulary | None:
         """Resolve a line's vocabulary and check that ``max_tokens`` suffices; None without one."""
@@ -127,11 +131,9 @@ class BatchLineAnswerer:
         return resolved
 
     async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, caller: Caller) -> LineAnswer:
-        """Return the engine's whole answer to a line: 200 and JSON, or an error."""
+        """Return the engine's whole answer to a line, or its error."""
         request = TextRequest(chat.body, vocabulary, chat.decoding, caller)
         async with aclosing(self._engine.answer(request)) as items:
             async for item in items:
-                if isinstance(item, dict):
-                    return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}
-                return error_line(error_of(item, caller.request_id))
-        return error_line(InternalError(caller.request_id))
+                return item if isinstance(item, dict) else error_of(item, caller.request_id)
+        return InternalError(caller.request_id)

@@ -41,9 +41,6 @@ def test_good_lines_come_in_order_with_what_they_ask_for() -> None:
     body = chat_body("Olá!", vocab={"lang": "en", "n_words": 100}, temperature=0.5, stream=False)
     items = read(line("first") + b"\n" + line("second", body=body) + b"\n")
     assert items == [Line(1, "first", chat_body()), Line(2, "second", body)]
-    assert isinstance(items[1], Line)
-    assert "Olá!" in items[1].to_request()
-    assert json.loads(items[1].to_request()) == body
 
 
 @pytest.mark.parametrize("content", [b"", line(), line() + b"\n", line() + b"\r\n", line() + b"  \n"])

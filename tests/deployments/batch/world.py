@@ -17,6 +17,7 @@ from deployments.batch.service import BatchService
 from deployments.batch.stages import Clock, Stages
 from deployments.batch.store import BatchStore
 from deployments.contract import LineAnswer, LineRequest
+from deployments.errors import EngineDiedError, EngineError, NotStartedError
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings.batch import BatchSettings
 from deployments.settings.limits import BatchLimits
@@ -81,11 +82,11 @@ class StandInEngines:
     most: int = 0
     order: random.Random = field(default_factory=lambda: random.Random(7))
 
-    async def answer(self, line: LineRequest) -> LineAnswer | None:
-        text: str = json.loads(line["body"])["messages"][-1]["content"]
+    async def answer(self, line: LineRequest) -> LineAnswer:
+        text: str = line.body["messages"][-1]["content"]
         num_deaths = self.num_deaths
         self.asked[text] += 1
-        self.owners.append(line["owner"])
+        self.owners.append(line.owner)
         self.num_running += 1
         self.most = max(self.most, self.num_running)
         try:
@@ -95,7 +96,7 @@ class StandInEngines:
             if text == "poison" and self.num_deaths == num_deaths:
                 self.num_deaths += 1
             if self.num_deaths != num_deaths:
-                return None
+                return EngineDiedError()
             self.after_answer()
             return _answer(text)
         finally:
@@ -106,13 +107,12 @@ class StandInEngines:
 
 
 def _answer(text: str) -> LineAnswer:
-    """``status N`` fails with OpenAI's envelope, and ``nonsense N`` with none."""
-    if text.startswith("nonsense "):
-        return {"status": int(text.split()[1]), "body": "null"}
+    """``status N`` is an error with this status, and ``not started`` the one of a line that reached no engine."""
+    if text == "not started":
+        return NotStartedError("It is being replaced.")
     if text.startswith("status "):
-        error = {"message": "It failed.", "type": "server_error", "param": "vocab.lang", "code": "of_the_engine"}
-        return {"status": int(text.split()[1]), "body": json.dumps({"error": error})}
-    return {"status": 200, "body": json.dumps({"object": "chat.completion", "text": text})}
+        return EngineError(int(text.split()[1]), "It failed.", param="vocab.lang", code="of_the_engine")
+    return {"object": "chat.completion", "text": text}
 
 
 class BatchWorld:

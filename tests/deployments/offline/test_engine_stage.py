@@ -8,6 +8,8 @@ from typing import Any, NoReturn, Self
 
 import pytest
 
+from deployments.contract import LineAnswer, LineRequest
+from deployments.errors import BadRequestError, EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.offline.engine_stage import AnswerStage, engine_arguments, make_replica
 from deployments.offline.row_requests import ANSWER, REQUEST
@@ -68,20 +70,20 @@ class Replica:
     def errored(self) -> bool:
         return self._is_dead
 
-    async def answer_line(self, line: dict[str, Any]) -> dict[str, Any]:
+    async def answer_line(self, line: LineRequest) -> LineAnswer:
         self.num_running += 1
         self.most_running = max(self.most_running, self.num_running)
         was_alone = self.num_running == 1
         await asyncio.sleep(0.02)
         if was_alone and self.num_running == 1:
-            self.alone.append(line["request_id"])
+            self.alone.append(line.request_id)
         self.num_running -= 1
         if self._is_dead:
             await asyncio.get_running_loop().create_future()
-        if line["body"] == "poison":
+        if line.body == {"text": "poison"}:
             self._is_dead = True
-            return {"status": 500, "body": "{}"}
-        return {"status": 400 if line["body"] == "bad" else 200, "body": line["body"]}
+            return EngineError(500, "The engine failed.")
+        return BadRequestError("No.") if line.body == {"text": "bad"} else line.body
 
 
 class Stage(AnswerStage):
@@ -100,9 +102,9 @@ class Stage(AnswerStage):
         raise Died
 
 
-def batch(**bodies: str) -> list[dict[str, Any]]:
-    rows = enumerate(bodies.items())
-    return [{INDEX: index, REQUEST: json.dumps({"id": name, "body": body})} for index, (name, body) in rows]
+def batch(**texts: str) -> list[dict[str, Any]]:
+    rows = enumerate(texts.items())
+    return [{INDEX: index, REQUEST: json.dumps({"id": name, "body": {"text": text}})} for index, (name, text) in rows]
 
 
 async def answers(stage: Stage, rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
@@ -127,7 +129,7 @@ async def test_a_row_that_kills_the_engine_is_isolated_and_the_others_are_answer
             await answers(Stage(coordinator), rows)
     found = await answers(Stage(coordinator), rows)
     assert [found[index]["status"] for index in range(3)] == [200, 500, 200]
-    assert json.loads(found[1]["body"])["error"]["code"] == "engine_died"
+    assert found[1]["body"]["error"]["code"] == "engine_died"
 
 
 async def test_suspects_run_alone_and_others_meanwhile_wait() -> None:

@@ -40,7 +40,7 @@ def fault(row: dict[str, Any]) -> str:
     """The message of a row that is answered already."""
     answer = row[REQUEST]["answer"]
     assert answer["status"] == 400
-    return str(json.loads(answer["body"])["error"]["message"])
+    return str(answer["body"]["error"]["message"])
 
 
 def test_json_lines_are_read_in_pieces_with_their_numbers(tmp_path: Path, make_config: MakeConfig) -> None:
@@ -53,7 +53,7 @@ def test_json_lines_are_read_in_pieces_with_their_numbers(tmp_path: Path, make_c
     assert [(row["row"], row["custom_id"]) for row in rows] == [(n, f"r{n}") for n in range(1, 1101)]
     assert rows[599][REQUEST] == {
         "id": "in.jsonl:600",
-        "body": json.dumps({"model": "toy", "messages": ASKED}),
+        "body": {"model": "toy", "messages": ASKED},
     }
 
 
@@ -106,10 +106,10 @@ def test_parquet_is_read_by_row_groups(tmp_path: Path, make_config: MakeConfig) 
     assert [(piece.first_row, piece.num_rows) for piece in found.pieces] == [(1, 3), (4, 3), (7, 1)]
     assert found.input_columns.names == ["id", "q", "lang", "n", "weight"]
     rows = read(found, config)
-    assert json.loads(rows[0][REQUEST]["body"]) == {
+    assert rows[0][REQUEST]["body"] == {
         "model": "toy", "messages": ASKED, "vocab_lang": "es", "vocab_n_words": 100,
     }  # fmt: skip
-    assert json.loads(rows[1][REQUEST]["body"]) == {"model": "toy", "messages": ASKED}
+    assert rows[1][REQUEST]["body"] == {"model": "toy", "messages": ASKED}
     assert json.loads(rows[0]["input_columns"]) == {"id": "r1", "q": "Hello", "lang": "es", "n": 100, "weight": 0.5}
     assert fault(rows[6]).startswith("Row 7: The column 'q' has no prompt")
 
@@ -119,7 +119,7 @@ def test_parquet_with_messages_or_bodies(tmp_path: Path, make_config: MakeConfig
     pq.write_table(bodies, tmp_path / "a.parquet")
     pq.write_table(pa.table({"messages": [ASKED], "max_tokens": [5]}), tmp_path / "b.parquet")
     rows = read(look(tmp_path, make_config()), make_config())
-    assert [json.loads(row[REQUEST]["body"]) for row in rows] == [
+    assert [row[REQUEST]["body"] for row in rows] == [
         {"model": "toy", "messages": ASKED},
         {"model": "toy", "messages": ASKED, "max_tokens": 5},
     ]

@@ -14,21 +14,16 @@ from tests.deployments.offline.test_parts import COMPLETION, ERROR
 ASKED = [{"role": "user", "content": "Hello"}]
 
 
-def body_of(request: Any) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(request.body)
-    return body
-
-
 def test_a_line_of_a_batch(make_config: MakeConfig) -> None:
     row = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": ASKED}}
     request = to_request(row, make_config(), is_table=False)
     assert request.custom_id == "a"
-    assert body_of(request) == {"model": "toy", "messages": ASKED}
+    assert request.body == {"model": "toy", "messages": ASKED}
 
 
 def test_a_body_may_be_json_text(make_config: MakeConfig) -> None:
     row = {"body": json.dumps({"model": "other", "messages": ASKED, "max_tokens": 5}), "title": "no part of it"}
-    assert body_of(to_request(row, make_config(), is_table=True)) == {
+    assert to_request(row, make_config(), is_table=True).body == {
         "model": "other", "messages": ASKED, "max_tokens": 5,
     }  # fmt: skip
 
@@ -36,17 +31,17 @@ def test_a_body_may_be_json_text(make_config: MakeConfig) -> None:
 def test_a_bare_request(make_config: MakeConfig) -> None:
     request = to_request({"custom_id": 7, "messages": ASKED, "vocab_lang": "es"}, make_config(), is_table=False)
     assert request.custom_id == "7"
-    assert body_of(request) == {"model": "toy", "messages": ASKED, "vocab_lang": "es"}
+    assert request.body == {"model": "toy", "messages": ASKED, "vocab_lang": "es"}
 
 
 def test_members_of_a_struct_that_are_null_are_not_there(make_config: MakeConfig) -> None:
     row = {"body": {"messages": [{"role": "user", "content": "Hello", "name": None}], "vocab": None, "stop": ["x"]}}
-    assert body_of(to_request(row, make_config(), is_table=True)) == {"model": "toy", "messages": ASKED, "stop": ["x"]}
+    assert to_request(row, make_config(), is_table=True).body == {"model": "toy", "messages": ASKED, "stop": ["x"]}
 
 
 def test_a_null_of_json_stays(make_config: MakeConfig) -> None:
     row = {"messages": ASKED, "tools": [{"function": {"parameters": {"const": None}}}]}
-    assert body_of(to_request(row, make_config(), is_table=False))["tools"] == row["tools"]
+    assert to_request(row, make_config(), is_table=False).body["tools"] == row["tools"]
 
 
 def test_columns_are_mapped(make_config: MakeConfig) -> None:
@@ -59,7 +54,7 @@ def test_columns_are_mapped(make_config: MakeConfig) -> None:
     row = {"q": "Hello", "role": "Be kind.", "id": "x", "l": "es", "w": np.array(["a", "b"]), "n": np.int64(9)}
     request = to_request(row, config, is_table=True)
     assert request.custom_id == "x"
-    assert body_of(request) == {
+    assert request.body == {
         "model": "toy",
         "messages": [{"role": "system", "content": "Be kind."}, *ASKED],
         "vocab": {"lang": "es", "words": ["a", "b"]},
@@ -70,19 +65,19 @@ def test_columns_are_mapped(make_config: MakeConfig) -> None:
 def test_a_column_without_a_value_says_nothing(make_config: MakeConfig) -> None:
     config = make_config(columns={"prompt": "q", "system": "s", "vocab_lang": "l"}, request={"vocab_lang": "en"})
     row = {"q": "Hello", "s": None, "l": None}
-    assert body_of(to_request(row, config, is_table=True)) == {"model": "toy", "messages": ASKED, "vocab_lang": "en"}
+    assert to_request(row, config, is_table=True).body == {"model": "toy", "messages": ASKED, "vocab_lang": "en"}
 
 
 def test_a_number_that_is_missing_says_nothing(make_config: MakeConfig) -> None:
     config = make_config(columns={"prompt": "q", "max_tokens": "n"})
     row = {"q": "Hello", "n": float("nan")}
-    assert body_of(to_request(row, config, is_table=True)) == {"model": "toy", "messages": ASKED}
+    assert to_request(row, config, is_table=True).body == {"model": "toy", "messages": ASKED}
 
 
 def test_a_column_of_messages_is_mapped(make_config: MakeConfig) -> None:
     config = make_config(columns={"messages": "talk"})
     row = {"talk": [{"role": "user", "content": "Hello", "name": None}], "note": "x"}
-    assert body_of(to_request(row, config, is_table=True)) == {"model": "toy", "messages": ASKED}
+    assert to_request(row, config, is_table=True).body == {"model": "toy", "messages": ASKED}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +95,7 @@ def test_what_a_row_says_counts_more_than_the_configuration(
     make_config: MakeConfig, defaults: dict[str, Any], given: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     request = to_request({"messages": ASKED, **given}, make_config(request=defaults), is_table=False)
-    assert body_of(request) == {"model": "toy", "messages": ASKED, **expected}
+    assert request.body == {"model": "toy", "messages": ASKED, **expected}
 
 
 @pytest.mark.parametrize(
@@ -133,24 +128,25 @@ def test_a_row_without_a_prompt_is_refused(make_config: MakeConfig) -> None:
 def test_a_row_with_a_request_has_it_and_its_id(make_config: MakeConfig) -> None:
     request = json.loads(request_of({"q": "Hello"}, make_config(columns={"prompt": "q"}), "id-1"))
     assert request["id"] == "id-1"
-    assert json.loads(request["body"])["messages"] == [{"role": "user", "content": "Hello"}]
+    assert request["body"]["messages"] == [{"role": "user", "content": "Hello"}]
 
 
 def test_a_row_without_one_is_answered_already(make_config: MakeConfig) -> None:
     request = json.loads(request_of({"q": "Hello"}, make_config(), "id-1"))
     assert request["answer"]["status"] == 400
-    assert "neither" in json.loads(request["answer"]["body"])["error"]["message"]
+    assert "neither" in request["answer"]["body"]["error"]["message"]
     assert request.keys() == refused_request(BadRequestError("No.")).keys()
 
 
-def test_the_answer_becomes_columns() -> None:
-    row = with_result({"q": "Hello", ANSWER: json.dumps({"status": 200, "body": json.dumps(COMPLETION)})})
-    assert row == {
-        "q": "Hello", "answer": "Hola.", "completion": json.dumps(COMPLETION), "error": None, "status": 200,
-    }  # fmt: skip
-
-
-def test_an_error_becomes_columns() -> None:
-    body = json.dumps({"error": ERROR})
-    row = with_result({"q": "Hello", ANSWER: json.dumps({"status": 400, "body": body})})
-    assert row == {"q": "Hello", "answer": None, "completion": None, "error": body, "status": 400}
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (200, COMPLETION, {"answer": "Hola.", "completion": COMPLETION, "error": None}),
+        (400, {"error": ERROR}, {"answer": None, "completion": None, "error": {"error": ERROR}}),
+    ],
+)
+def test_an_answer_becomes_columns(status: int, body: dict[str, Any], expected: dict[str, Any]) -> None:
+    row = with_result({"q": "Hello", ANSWER: json.dumps({"status": status, "body": body})})
+    for name in ("completion", "error"):
+        row[name] = row[name] and json.loads(row[name])
+    assert row == {"q": "Hello", "status": status, **expected}

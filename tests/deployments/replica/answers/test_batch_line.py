@@ -1,24 +1,22 @@
 """Lines around an engine that answers, refuses, fails or is dead."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 from deployments.contract import (
-    ENGINE_DIED,
-    NOT_STARTED,
     Caller,
     ChatBody,
     LineAnswer,
+    LineRequest,
     ReplicaRequest,
     ResolvedVocabulary,
     TextRequest,
     VocabularySpec,
 )
-from deployments.errors import EngineError, OverloadedError
+from deployments.errors import ApiError, EngineDiedError, EngineError, NotStartedError, OverloadedError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
@@ -71,19 +69,14 @@ class Line:
 
     async def ask(self, text: str = "Hello", **fields: Any) -> LineAnswer:
         body = {"model": MODEL, "messages": [{"role": "user", "content": text}], **fields}
-        return await self._lines.answer({"body": json.dumps(body), "owner": "alice", "request_id": "line-7"})
-
-
-def error_of(answer: LineAnswer) -> dict[str, Any]:
-    error: dict[str, Any] = json.loads(answer["body"])["error"]
-    return error
+        return await self._lines.answer(LineRequest(body, "alice", "line-7"))
 
 
 async def test_a_line_is_answered_whole() -> None:
     engine = Engine()
     answer = await Line(engine).ask(vocab_lang="en", vocab_n_words=500, max_tokens=20)
-    assert answer["status"] == 200
-    assert json.loads(answer["body"])["choices"][0]["message"]["content"] == "one two three"
+    assert isinstance(answer, dict)
+    assert answer["choices"][0]["message"]["content"] == "one two three"
     [call] = engine.calls
     assert call.vocabulary is not None
     assert (call.vocabulary.lang, call.vocabulary.n_words) == ("en", 500)
@@ -111,9 +104,9 @@ async def test_what_cannot_be_answered_is_an_error_with_its_status(
     fields: dict[str, Any], status: int, param: str | None
 ) -> None:
     answer = await Line(Engine()).ask(**fields)
-    assert answer["status"] == status
-    assert error_of(answer)["param"] == param
-    assert error_of(answer)["message"]
+    assert isinstance(answer, ApiError)
+    assert (answer.status, answer.param) == (status, param)
+    assert answer.message
 
 
 async def test_lines_in_a_row_ask_once_for_their_list_and_later_ones_again() -> None:
@@ -131,7 +124,7 @@ async def test_lines_in_a_row_ask_once_for_their_list_and_later_ones_again() -> 
         line.now += 2.0 if number % 3 == 2 else 0.1
         for words in (500, 700):
             answer = await line.ask(vocab_lang="en", vocab_n_words=words, max_tokens=20)
-            assert answer["status"] == 200
+            assert isinstance(answer, dict)
     assert [spec.n_words for spec in asked] == [500, 700]
     line.now += 5.0
     await asyncio.gather(*(line.ask(vocab_lang="en", vocab_n_words=500, max_tokens=20) for _ in range(4)))
@@ -142,7 +135,7 @@ async def test_a_dead_engine_is_given_nothing_and_no_line_is_blamed() -> None:
     engine = Engine()
     engine.dead = True
     line = Line(engine)
-    assert (await line.ask())["status"] == NOT_STARTED
+    assert isinstance(await line.ask(), NotStartedError)
     assert line.slept == [2.0]
     assert not engine.calls
 
@@ -154,7 +147,7 @@ async def test_a_list_that_nobody_can_be_asked_for_is_no_fault_of_the_line() -> 
 
     engine = EngineWithoutLists()
     line = Line(engine)
-    assert (await line.ask(vocab_lang="en", vocab_n_words=500))["status"] == NOT_STARTED
+    assert isinstance(await line.ask(vocab_lang="en", vocab_n_words=500), NotStartedError)
     assert line.slept == [2.0]
     assert not engine.calls
 
@@ -168,9 +161,11 @@ async def test_an_engine_that_dies_of_a_line_is_told_from_one_that_fails_on_it()
             yield EngineError(500, "It failed.")
 
     engine = DyingEngine()
-    assert (await Line(engine).ask())["status"] == ENGINE_DIED
+    assert isinstance(await Line(engine).ask(), EngineDiedError)
     engine.dead = engine.dies = False
-    assert (await Line(engine).ask())["status"] == 500
+    answer = await Line(engine).ask()
+    assert isinstance(answer, EngineError)
+    assert not isinstance(answer, EngineDiedError)
 
 
 async def test_no_more_sequences_run_than_the_share_has_places() -> None:
@@ -178,6 +173,6 @@ async def test_no_more_sequences_run_than_the_share_has_places() -> None:
     line = Line(engine, num_places=4)
     asked: list[dict[str, Any]] = [{}, {"n": 3}, {"num_beams": 4}, {"n": 8}] * 10
     answers = await asyncio.gather(*(line.ask(**fields) for fields in asked))
-    assert {answer["status"] for answer in answers} == {200}
+    assert all(isinstance(answer, dict) for answer in answers)
     assert engine.running == 0
     assert 4 <= engine.most <= 8, "only a line that is wider than the share may exceed it, alone"
