@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
 from deployments.batch.models import Batch, LineResult
 from deployments.errors import ApiError, BadRequestError, printable
 from deployments.protocol.batches import ENDPOINT
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.protocol.strict_json import JsonError, loads, raw_lines
 from deployments.settings.limits import MAX_JSON_DEPTH, Limits
 

@@ -15,16 +15,19 @@ from deployments.ingress.key_limits import CHARS_PER_TOKEN, take_tokens
 from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Handler, Places, Routes
 from deployments.ingress.stream import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
-from deployments.protocol.adapters import AdapterNames
-from deployments.protocol.openapi.answers import Exercises
-from deployments.protocol.openapi.document import TEXT
-from deployments.protocol.vocabularies import DEFAULT_LIMIT, WORD_PARAMETERS, CheckRequest, read_check
+from deployments.protocol.answers import Exercises
+from deployments.protocol.openapi import TEXT
+from deployments.protocol.reader import AdapterNames
 from deployments.protocol.word_tools import (
+    DEFAULT_LIMIT,
+    WORD_PARAMETERS,
+    CheckRequest,
     ExercisesRequest,
     NextWordsRequest,
     RewriteRequest,
     SwapRequest,
     ToolRequest,
+    read_check,
     read_exercises,
     read_next,
     read_rewrite,

@@ -126,6 +126,11 @@ class Loose(Body):
     model_config = ConfigDict(extra="ignore")
 
 
+class NamesModel(Body):
+    model: ModelName | None = None
+    """The model that is served, or one of its adapters; by default the model."""
+
+
 Model = TypeVar("Model", bound=Body)
 
 

@@ -1,4 +1,6 @@
-"""The bodies of the word tools: next words, other words for one, a text in the words of a list, exercises from one."""
+"""The bodies of the word tools: the check of a text, next words, other words for one, a text in the words of a list,
+exercises from one.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, NamedTuple, get_args
@@ -7,21 +9,28 @@ from pydantic import Field
 
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
-from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
-from deployments.protocol.generation.authoring import AuthorMembers
-from deployments.protocol.generation.decoding import DecodingMembers
-from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, INT64_MAX, ModelName, member_names, validate
-from deployments.settings.limits import MAX_NEXT_WORDS, MAX_TOOL_CHARS, Limits
+from deployments.protocol.decoding import AuthorMembers, DecodingMembers
+from deployments.protocol.reader import NO_ADAPTERS, AdapterNames
+from deployments.protocol.structure import JsonSchema
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, NamesModel, member_names, validate
+from deployments.protocol.vocabulary import ChangedWords, VocabularyFields, clean_entries
+from deployments.settings.limits import MAX_CHECK_BYTES, MAX_NEXT_WORDS, MAX_TOOL_CHARS, Limits
 from vocab.answers import ExerciseKind
+from vocab.errors import StructureError
 from vocab.lists.wordlists import unspaced_language
 from vocab.marks import APOSTROPHES
+from vocab.matching.structure.schema import PreparedSchema, prepare
+from vocab.text.formats import Format
 from vocab.text.units import word_pattern
+
+WORD_PARAMETERS: Final = ("offset", "limit", "q")
+DEFAULT_LIMIT: Final = 100
 
 TOP: Final = 20
 """Words of an answer, where a request names no number."""
 
-_OF_ANSWERS: Final = frozenset((*member_names(DecodingMembers), *member_names(AuthorMembers)))
+_OF_ANSWERS: Final = (*member_names(DecodingMembers), *member_names(AuthorMembers))
+"""Members of ``vocab`` that no word tool takes."""
 
 MAX_CANDIDATES: Final = 8
 """Sequences of the engine at once."""
@@ -53,22 +62,18 @@ Top = Annotated[int, Field(ge=1, le=MAX_NEXT_WORDS)]
 Offset = Annotated[int, Field(ge=0, le=INT32_MAX)]
 
 
-class NextWordsRequest(VocabularyFields):
+class NextWordsRequest(VocabularyFields, NamesModel):
     """Asks for the likeliest words of a list after a text."""
 
-    model: ModelName | None = None
-    """The model that is served, or one of its adapters; by default the model."""
     text: Text
     """What stands before the word; blanks at its end belong to the word. The first word of a line where it is empty."""
     top: Top | None = None
     """How many words, by default 20."""
 
 
-class SwapRequest(VocabularyFields):
+class SwapRequest(VocabularyFields, NamesModel):
     """Asks for words of a list that could stand in the place of one."""
 
-    model: ModelName | None = None
-    """The model that is served, or one of its adapters; by default the model."""
     text: Text
     start: Offset
     """Where the word begins in ``text``, in code points."""
@@ -78,11 +83,9 @@ class SwapRequest(VocabularyFields):
     """How many words, by default 20."""
 
 
-class RewriteRequest(VocabularyFields):
+class RewriteRequest(VocabularyFields, NamesModel):
     """Asks for a text in the words of a list."""
 
-    model: ModelName | None = None
-    """The model that is served, or one of its adapters; by default the model."""
     text: Annotated[str, Field(min_length=1, max_length=MAX_TOOL_CHARS)]
     keep_names: bool | None = None
     """Whether names that are not listed count as listed, as by default: words with a capital inside a sentence."""
@@ -99,11 +102,9 @@ class RewriteRequest(VocabularyFields):
     """Whether each part is sent when it is written."""
 
 
-class ExercisesRequest(VocabularyFields):
+class ExercisesRequest(VocabularyFields, NamesModel):
     """Asks for exercises from a text, all of whose words are in a list."""
 
-    model: ModelName | None = None
-    """The model that is served, or one of its adapters; by default the model."""
     text: Annotated[str, Field(min_length=1, max_length=MAX_TOOL_CHARS)]
     """Sentences that have other words are not used."""
     kinds: Annotated[list[ExerciseKind], Field(min_length=1, max_length=len(EXERCISE_KINDS))] | None = None
@@ -217,7 +218,7 @@ def _read(
             '\'vocab\' is missing: name a word list, as in {"vocab": {"lang": "en", "n_words": 1000}}.', "vocab"
         )
     if request.vocab is not None:
-        for name in sorted(_OF_ANSWERS & request.vocab.model_fields_set):
+        for name in sorted(_OF_ANSWERS):
             if getattr(request.vocab, name) is not None:
                 raise BadRequestError(
                     f"'vocab.{name}' is about how an answer is written. Leave it out.", f"vocab.{name}"
@@ -226,3 +227,67 @@ def _read(
     adapters.check_body(given, model_id)
     adapters.check_asked(request.adapter, given.get("model", model_id), model_id)
     return ToolRequest({**defaults, **given, "adapter": request.adapter}, vocabulary, request.list_param)
+
+
+class CheckRequest(VocabularyFields):
+    """Asks which words of a text are in a list."""
+
+    text: Annotated[str, Field(max_length=MAX_CHECK_BYTES)]
+    format: Format | None = None
+    """Of the answer: ``json`` (the default), ``csv`` with a row for every place, or ``html``, a page."""
+    new_words: ChangedWords | None = None
+    """Words that the text is meant to have although the list lacks them: they are counted apart."""
+    words: bool | None = None
+    """Whether the answer has every word of the text with its place, as ``words``; for ``json``."""
+    readings: bool | None = None
+    """Whether each of the ``words`` has its ``reading``: of Chinese in pinyin, of Japanese in hiragana. With ``html``
+    they stand above the words."""
+    schema_: Annotated[JsonSchema | None, Field(alias="schema")] = None
+    """The text is JSON of this JSON schema: the strings that it does not fix are checked, and each word that is not
+    allowed has the JSON ``pointer`` to its string; for ``json``."""
+
+
+class CheckedText(NamedTuple):
+    """A checked request to check a text; ``list_param`` is the field that names the list."""
+
+    spec: VocabularySpec
+    text: str
+    form: Format
+    new_words: tuple[str, ...]
+    with_words: bool
+    schema: PreparedSchema | None
+    with_readings: bool
+    list_param: str
+
+
+def read_check(body: Any, *, limits: Limits) -> CheckedText:
+    """Check the parsed body of a request to ``/v1/vocabularies/check``. Numbers are allowed unless it forbids them.
+
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
+    request = validate(CheckRequest, body, limits)
+    spec = request.vocabulary()
+    if spec is None:
+        raise BadRequestError("'vocab' is missing: it must name the list that the text is checked against.", "vocab")
+    members = request.vocab
+    for name in _OF_ANSWERS:
+        if members is not None and getattr(members, name) is not None:
+            raise BadRequestError(
+                f"'vocab.{name}' says how a text is written, and this one is there: leave it out.", f"vocab.{name}"
+            )
+    spec = spec.model_copy(update={"numbers": members is None or members.numbers is not False})
+    new_words = clean_entries(request.new_words or (), "new_words", unspaced_language(spec.lang))
+    with_words, form = bool(request.words), request.format or "json"
+    if with_words and form != "json":
+        raise BadRequestError(f"'words' needs 'format' to be 'json', and it is '{form}'.", "words")
+    with_readings = bool(request.readings)
+    if with_readings and not with_words and form != "html":
+        raise BadRequestError("'readings' needs 'words', or 'format' to be 'html'.", "readings")
+    if request.schema_ is not None and form != "json":
+        raise BadRequestError(f"'schema' needs 'format' to be 'json', and it is '{form}'.", "schema")
+    try:
+        schema = None if request.schema_ is None else prepare(request.schema_)
+    except StructureError as error:
+        raise BadRequestError(f"'schema' cannot stand beside a word list: {error}.", "schema") from None
+    return CheckedText(spec, request.text, form, new_words, with_words, schema, with_readings, request.list_param)

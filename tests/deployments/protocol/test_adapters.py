@@ -6,10 +6,8 @@ import pytest
 
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import CallerError
-from deployments.protocol.adapters import AdapterNames
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
-from deployments.protocol.rows import read_logprobs
-from deployments.protocol.tokenization import read_tokenize
+from deployments.protocol.reader import AdapterNames, ChatRequest, ChatRequestReader
+from deployments.protocol.tokens import read_logprobs, read_tokenize
 from deployments.protocol.word_tools import read_next
 from deployments.settings.limits import Limits
 

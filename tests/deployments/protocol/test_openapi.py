@@ -16,7 +16,7 @@ from openapi_spec_validator import validate
 
 from deployments.batch.api import add_batch_routes
 from deployments.ingress.app import create_app
-from deployments.protocol.openapi.document import document
+from deployments.protocol.openapi import document
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.world import BatchWorld, jsonl
@@ -31,7 +31,7 @@ from tests.deployments.front import (
     chat_body,
     completion_body,
 )
-from tests.deployments.protocol.generation.test_reader import GOOD
+from tests.deployments.protocol.test_reader import GOOD
 from tests.deployments.stand_in import StandIn
 
 ASSETS = ["/openapi.json", "/docs", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"]

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.contract import prompts_of
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError
-from deployments.protocol.rows import read_logprobs, read_token_logprobs
+from deployments.protocol.tokens import read_logprobs, read_token_logprobs
 from deployments.settings.limits import MAX_ROWS, Limits
 
 LIMITS = Limits(max_new_tokens=4)

@@ -6,7 +6,7 @@ import pytest
 from vllm.entrypoints.serve.tokenize.protocol import TokenizeChatRequest, TokenizeCompletionRequest
 
 from deployments.errors import ApiError
-from deployments.protocol.tokenization import TokenizeRequest, read_detokenize, read_tokenize
+from deployments.protocol.tokens import TokenizeRequest, read_detokenize, read_tokenize
 from tests.deployments.front import LIMITS, MODEL
 
 MESSAGES = [{"role": "user", "content": "Hello"}]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.chat import ChatCompletionRequest
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.generation import ChatCompletionRequest
+from deployments.protocol.reader import ChatRequestReader
 from deployments.protocol.validation import json_schema, validate
 from deployments.settings.limits import Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body

@@ -12,10 +12,10 @@ from pydantic import BaseModel, Field
 from pydantic_core import PydanticCustomError
 
 from deployments.errors import ApiError, BadRequestError
-from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.protocol.generation.structure import check_references, check_size
+from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.structure import check_references, check_size
 from tests.deployments.front import LIMITS, MODEL, chat_body
-from tests.deployments.protocol.generation.test_structure import everywhere
+from tests.deployments.protocol.test_structure import everywhere
 
 READER = ChatRequestReader(MODEL, LIMITS)
 LOOP = {"$ref": "#/$defs/a"}

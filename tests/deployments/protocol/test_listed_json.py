@@ -7,8 +7,8 @@ import pytest
 
 from deployments.contract import ResolvedVocabulary
 from deployments.errors import ApiError
-from deployments.protocol.generation.listed_json import json_field, listed_schema
-from deployments.protocol.generation.reader import ChatRequestReader, check_max_tokens
+from deployments.protocol.listed_json import json_field, listed_schema
+from deployments.protocol.reader import ChatRequestReader, check_max_tokens
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.vocab.toys import word_list
 from vocab.matching.structure.answers import AnswerReader

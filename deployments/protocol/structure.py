@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from deployments.errors import printable
-from deployments.protocol.generation.messages import Name
+from deployments.protocol.messages import Name
 from deployments.protocol.strict_json import JsonError, loads
 from deployments.protocol.validation import Body, Loose, at_most, by_kind, expected_error
 from deployments.settings.limits import (

@@ -6,7 +6,7 @@ import pytest
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
+from deployments.protocol.reader import ChatRequest, ChatRequestReader
 from deployments.settings.limits import Limits
 
 READER = ChatRequestReader("m", Limits())

@@ -7,12 +7,12 @@ import pytest
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
-from deployments.protocol.generation.chat import UNSUPPORTED_FIELDS
-from deployments.protocol.generation.decoding import DEFAULT_SAMPLING
-from deployments.protocol.generation.listed_json import listed_schema
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
-from deployments.protocol.generation.rules import HARMLESS, RULES
-from deployments.protocol.generation.rules import VOCABULARY as LISTED
+from deployments.protocol.decoding import DEFAULT_SAMPLING
+from deployments.protocol.generation import ChatCompletionRequest
+from deployments.protocol.listed_json import listed_schema
+from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_max_tokens
+from deployments.protocol.rules import HARMLESS, RULES
+from deployments.protocol.rules import VOCABULARY as LISTED
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from vocab.matching.structure.schema import StringKind
 
@@ -95,7 +95,9 @@ def test_a_field_that_the_engine_knows_is_passed_on(name: str, value: Any) -> No
     assert read(**{name: value}).body[name] == value
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in GOOD} | UNSUPPORTED_FIELDS | set(VOCABULARY)))
+@pytest.mark.parametrize(
+    "name", sorted({*dict(GOOD), *ChatCompletionRequest.unsupported, *VOCABULARY})
+)
 def test_null_is_the_same_as_nothing(name: str) -> None:
     assert read(**{name: None}).body == read().body
 
@@ -179,7 +181,7 @@ def test_structural_tags_of_the_client_are_not_supported() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(UNSUPPORTED_FIELDS | {"guided_json", "guided_decoding_backend", "guided_whatever"})
+    "name", sorted(ChatCompletionRequest.unsupported | {"guided_json", "guided_decoding_backend", "guided_whatever"})
 )
 @pytest.mark.parametrize("value", ["x", {}, True, False, 1])
 def test_a_field_that_is_not_supported_is_refused_whatever_its_value(name: str, value: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.limits import MAX_MESSAGES
 from tests.deployments.front import LIMITS, MODEL
 

@@ -5,22 +5,22 @@ from typing import Any
 import pytest
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest as ChatCompletionRequestOfVllm
 
-from deployments.protocol.generation.chat import UNSUPPORTED_FIELDS, ChatCompletionRequest, EngineFields, MetadataFields
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.generation import ChatBookkeepingFields, ChatCompletionRequest, EngineFields
+from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
-from tests.deployments.protocol.generation.test_reader import GOOD
+from tests.deployments.protocol.test_reader import GOOD
 
 KNOWN = ChatCompletionRequest.model_fields.keys()
 ENGINES = ChatCompletionRequestOfVllm.model_fields.keys()
 
 
 def test_every_field_of_the_engine_is_known_or_refused() -> None:
-    assert ENGINES <= KNOWN | UNSUPPORTED_FIELDS
+    assert KNOWN | ChatCompletionRequest.unsupported >= ENGINES
 
 
 def test_no_field_is_both_known_and_refused() -> None:
-    assert KNOWN.isdisjoint(UNSUPPORTED_FIELDS)
-    assert EngineFields.model_fields.keys().isdisjoint(MetadataFields.model_fields)
+    assert KNOWN.isdisjoint(ChatCompletionRequest.unsupported)
+    assert EngineFields.model_fields.keys().isdisjoint(ChatBookkeepingFields.model_fields)
 
 
 def test_nothing_is_passed_on_that_the_engine_would_ignore() -> None:

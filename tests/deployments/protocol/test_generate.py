@@ -9,9 +9,9 @@ import pytest
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError, EngineError
-from deployments.protocol.generation.decoding import DEFAULT_SAMPLING
-from deployments.protocol.generation.generate import GenerateRequestReader, reshape_answer
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
+from deployments.protocol.decoding import DEFAULT_SAMPLING
+from deployments.protocol.generate import GenerateRequestReader, reshape_answer
+from deployments.protocol.reader import ChatRequest, ChatRequestReader
 from tests.deployments.front import KEYS, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 

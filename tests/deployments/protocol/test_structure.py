@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from deployments.errors import ApiError
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 READER = ChatRequestReader(MODEL, LIMITS)

@@ -6,14 +6,13 @@ import pytest
 
 from deployments.contract import Decoding
 from deployments.errors import ApiError
-from deployments.protocol.generation.chat import ChatCompletionRequest, StreamOptions
-from deployments.protocol.generation.completion import CompletionRequest
-from deployments.protocol.generation.decoding import RESCUE_SHARE
-from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.protocol.generation.rules import HARMLESS, NEEDS, RULES
-from deployments.protocol.generation.vocabulary import Vocabulary
+from deployments.protocol.decoding import RESCUE_SHARE
+from deployments.protocol.generation import ChatCompletionRequest, CompletionRequest, StreamOptions
+from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.rules import HARMLESS, NEEDS, RULES
+from deployments.protocol.vocabulary import Vocabulary
 from tests.deployments.front import LIMITS, MODEL, chat_body
-from tests.deployments.protocol.generation.test_reader import TOKEN_IDS, TOOL
+from tests.deployments.protocol.test_reader import TOKEN_IDS, TOOL
 
 READER = ChatRequestReader(MODEL, LIMITS)
 LIST = {"lang": "es"}

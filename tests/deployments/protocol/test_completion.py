@@ -7,14 +7,13 @@ from vllm.entrypoints.openai.completion.protocol import CompletionRequest as Com
 
 from deployments.contract import Decoding, num_prompts
 from deployments.errors import ApiError, ModelNotFoundError
-from deployments.protocol.generation.completion import (
-    UNSUPPORTED_FIELDS,
+from deployments.protocol.decoding import DEFAULT_SAMPLING
+from deployments.protocol.generation import (
+    BookkeepingFields,
     CompletionFields,
-    CompletionMetadataFields,
     CompletionRequest,
 )
-from deployments.protocol.generation.decoding import DEFAULT_SAMPLING
-from deployments.protocol.generation.reader import ChatRequest, CompletionRequestReader
+from deployments.protocol.reader import ChatRequest, CompletionRequestReader
 from tests.deployments.front import LIMITS, MODEL, completion_body
 
 KNOWN = CompletionRequest.model_fields.keys()
@@ -33,12 +32,12 @@ def fault(prompt: Any = "Once upon a time, ", **fields: Any) -> ApiError:
 
 
 def test_every_field_of_the_engine_is_known_or_refused() -> None:
-    assert ENGINES <= KNOWN | UNSUPPORTED_FIELDS
+    assert KNOWN | CompletionRequest.unsupported >= ENGINES
 
 
 def test_no_field_is_both_known_and_refused() -> None:
-    assert KNOWN.isdisjoint(UNSUPPORTED_FIELDS)
-    assert CompletionFields.model_fields.keys().isdisjoint(CompletionMetadataFields.model_fields)
+    assert KNOWN.isdisjoint(CompletionRequest.unsupported)
+    assert CompletionFields.model_fields.keys().isdisjoint(BookkeepingFields.model_fields)
 
 
 def test_nothing_is_passed_on_that_the_engine_would_ignore() -> None:
@@ -73,7 +72,7 @@ def test_the_engine_takes_what_is_passed_on(name: str, value: Any) -> None:
     assert CompletionRequestOfVllm.model_validate(request.body).model_fields_set == request.body.keys()
 
 
-@pytest.mark.parametrize("name", [*sorted(UNSUPPORTED_FIELDS), "guided_json"])
+@pytest.mark.parametrize("name", [*sorted(CompletionRequest.unsupported), "guided_json"])
 def test_what_is_not_supported_is_refused_by_its_name_and_may_be_null(name: str) -> None:
     assert fault(**{name: 1}).param == name
     assert read(**{name: None}).body == read().body

@@ -13,10 +13,10 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError
-from deployments.protocol.generation.chat import NumTokens, Penalty, Probability
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
-from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, ModelName, expected_error, validate
+from deployments.protocol.generation import NumTokens, Penalty, Probability
+from deployments.protocol.reader import ChatRequest, ChatRequestReader
+from deployments.protocol.validation import INT32_MAX, NamesModel, expected_error, validate
+from deployments.protocol.vocabulary import VocabularyFields
 
 _DONE: Final = "[DONE]"
 
@@ -33,7 +33,7 @@ def _check_some_text(text: str) -> str:
     return text
 
 
-class GenerateRequest(VocabularyFields):
+class GenerateRequest(VocabularyFields, NamesModel):
     """A prompt. It is put to the model as a user's message, in the model's chat template."""
 
     model_config = ConfigDict(
@@ -58,8 +58,6 @@ class GenerateRequest(VocabularyFields):
     presence_penalty: Penalty | None = None
     stream: bool | None = None
     """Answer by server-sent events."""
-    model: ModelName | None = None
-    """The model that is served; it may be left out."""
 
 
 class GenerateRequestReader:

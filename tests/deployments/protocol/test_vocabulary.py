@@ -6,7 +6,7 @@ import pytest
 
 from deployments.contract import USUAL_OPTIONS, VocabularySpec
 from deployments.errors import ApiError
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from vocab.options import ListOptions
