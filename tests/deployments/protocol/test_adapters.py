@@ -7,7 +7,6 @@ import pytest
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import CallerError
 from deployments.protocol.reader import AdapterNames, ChatRequest, ChatRequestReader
-from deployments.protocol.tokens import read_logprobs, read_tokenize
 from deployments.protocol.word_tools import read_next
 from deployments.settings.limits import Limits
 
@@ -55,10 +54,3 @@ def test_a_merged_adapter_cannot_be_left_out() -> None:
     merged = AdapterNames(("a",), merged="a")
     assert fault(merged, vocab=EN | {"adapter": None}) == (400, "vocab.adapter")
     assert read(merged, vocab=EN | {"adapter": "a"}).decoding.adapter == "a"
-
-
-def test_rows_and_tools_carry_the_adapter_and_not_the_model() -> None:
-    known: dict[str, Any] = {"limits": Limits(), "model_id": "base", "adapters": NAMES}
-    assert read_logprobs({"prompt": "a", "model": "a"}, **known)["model"] == "a"
-    assert "model" not in read_logprobs({"prompt": "a", "model": "base"}, **known)
-    assert "model" not in read_tokenize({"prompt": "a", "model": "a"}, **known)

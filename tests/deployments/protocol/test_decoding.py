@@ -1,59 +1,47 @@
-"""Rows 12, 13 and 15 of the faults, for searches: what a request may say of how its text is chosen."""
+"""Rows 12, 13 and 15 of the faults, for searches and an author's wishes: how a text is chosen."""
 
 from typing import Any
 
-import pytest
-
-from deployments.contract import Decoding
-from deployments.errors import ApiError
+from deployments.contract import AskedWord, AuthorControls, Decoding, NewWordsAsked, VocabularySpec
 from deployments.protocol.decoding import RESCUE_SHARE
-from deployments.protocol.generation import ChatCompletionRequest, CompletionRequest, StreamOptions
 from deployments.protocol.reader import ChatRequestReader
-from deployments.protocol.rules import HARMLESS, NEEDS, RULES
-from deployments.protocol.vocabulary import Vocabulary
 from tests.deployments.front import LIMITS, MODEL, chat_body
-from tests.deployments.protocol.test_reader import TOKEN_IDS, TOOL
+from tests.deployments.protocol.readers import Fault, each, not_taken, read_chat, refused_otherwise
 
-READER = ChatRequestReader(MODEL, LIMITS)
 LIST = {"lang": "es"}
 CONSTRAINED = Decoding(hint=True)
 """Of a request with a vocabulary that says nothing of how its text is chosen."""
 SENTENCES: dict[str, Any] = {"vocab": {**LIST, "search": {"width": 4}}}
 RESCUED: dict[str, Any] = {"vocab": {**LIST, "rescue": True}}
-SEARCHES: dict[str, dict[str, Any]] = {
-    "num_beams": {"num_beams": 4},
-    "best_of": {"best_of": 4},
-    "vocab.search": SENTENCES,
-    "vocab.rescue": RESCUED,
-}
 
 
 def decoding(**fields: Any) -> Decoding:
-    return READER.read(chat_body(**fields)).decoding
-
-
-def fault(**fields: Any) -> ApiError:
-    with pytest.raises(ApiError) as caught:
-        READER.read(chat_body(**fields))
-    assert caught.value.status == 400
-    assert len(caught.value.to_json()) <= 4096
-    return caught.value
+    return read_chat(**fields).decoding
 
 
 def test_a_request_that_says_nothing_gets_one_plain_sample() -> None:
-    assert decoding() == Decoding()
-    assert decoding().is_plain
-    assert decoding(vocab=LIST) == CONSTRAINED
-    assert decoding(vocab=LIST).is_plain
+    nothing: list[dict[str, Any]] = [
+        {},
+        *(
+            {name: None}
+            for name in ("num_beams", "best_of", "length_penalty", "early_stopping", "no_repeat_ngram_size")
+        ),
+        {"num_beams": 1, "best_of": 1, "temperature": 0},
+    ]
+    for fields in nothing:
+        assert decoding(**fields) == Decoding()
+        assert decoding(vocab=LIST, **fields) == CONSTRAINED
+    assert decoding(vocab={**LIST, "select": None, "search": None, "hint": None, "score": None}) == CONSTRAINED
+    assert Decoding().is_plain
+    assert CONSTRAINED.is_plain
 
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "presence_penalty")
 ALONE = {"temperature": 0.3, "min_p": 0.1, "presence_penalty": 1.0}
 
 
-@pytest.mark.parametrize(
-    ("fields", "sampling"),
-    [
+def test_constrained_text_is_drawn_colder_unless_the_request_says_how() -> None:
+    expected: list[tuple[dict[str, Any], dict[str, float]]] = [
         ({}, {}),
         ({"best_of": 4}, {}),
         ({"vocab": LIST}, ALONE),
@@ -70,42 +58,31 @@ ALONE = {"temperature": 0.3, "min_p": 0.1, "presence_penalty": 1.0}
         (RESCUED | {"presence_penalty": 0}, {"temperature": 0.3, "min_p": 0.1, "presence_penalty": 0}),
         ({"vocab": LIST, "temperature": 0}, {"temperature": 0}),
         ({"vocab": LIST, "best_of": 4, "top_p": 0.9}, {"top_p": 0.9}),
-    ],
-    ids=str,
-)
-def test_constrained_text_is_drawn_colder_unless_the_request_says_how(
-    fields: dict[str, Any], sampling: dict[str, float]
-) -> None:
-    body = READER.read(chat_body(**fields)).body
-    assert {name: body[name] for name in SAMPLING if name in body} == sampling
+    ]
+    for fields, sampling in expected:
+        body = read_chat(**fields).body
+        assert {name: body[name] for name in SAMPLING if name in body} == sampling, fields
 
 
 def test_the_replica_says_whether_runs_come_twice_unless_the_request_does() -> None:
     ways: list[dict[str, Any]] = [{}, {"num_beams": 4}, {"best_of": 4}, {"temperature": 0}]
     for fields in ways:
-        assert READER.read(chat_body(vocab=LIST, **fields)).decoding.no_repeat_ngram_size is None
-        assert READER.read(chat_body(**fields)).decoding.no_repeat_ngram_size is None
-    assert READER.read(chat_body(vocab=LIST, no_repeat_ngram_size=0)).decoding.no_repeat_ngram_size == 0
+        assert decoding(vocab=LIST, **fields).no_repeat_ngram_size is None
+        assert decoding(**fields).no_repeat_ngram_size is None
+    assert decoding(vocab=LIST, no_repeat_ngram_size=0).no_repeat_ngram_size == 0
 
 
 def test_every_field_reaches_the_decoding_and_none_the_engine() -> None:
-    fields: dict[str, Any] = {
-        "num_beams": 4,
-        "length_penalty": 0.8,
-        "early_stopping": "never",
-        "no_repeat_ngram_size": 3,
-        "n": 2,
-    }
-    request = READER.read(chat_body(**fields))
-    assert request.decoding == Decoding(num_beams=4, length_penalty=0.8, early_stopping="never", no_repeat_ngram_size=3)
-    assert request.body == READER.read(chat_body(n=2)).body
-
-
-def test_the_members_of_a_vocabulary_that_say_how_do_not_change_the_vocabulary() -> None:
+    search = {"num_beams": 4, "length_penalty": 0.8, "early_stopping": "never", "no_repeat_ngram_size": 3}
+    request = read_chat(**search, n=2)
+    assert request.decoding == Decoding.model_validate(search)
+    assert request.body == read_chat(n=2).body
     members = {"select": "posterior", "search": {"width": 16}, "hint": False, "score": True}
-    request = READER.read(chat_body(vocab={**LIST, **members}))
+    request = read_chat(vocab={**LIST, **members})
     assert request.decoding == Decoding(search_width=16, select="posterior", score=True)
-    assert request.vocabulary == READER.read(chat_body(vocab=LIST)).vocabulary
+    assert request.vocabulary == read_chat(vocab=LIST).vocabulary
+    flat = {"vocab_lang": "es", "vocab_n_words": 1000}
+    assert decoding(best_of=4, no_repeat_ngram_size=2, **flat) == Decoding(best_of=4, no_repeat_ngram_size=2, hint=True)
 
 
 def test_texts_and_sentences_are_chosen_by_likelihood_unless_asked_otherwise() -> None:
@@ -116,32 +93,11 @@ def test_texts_and_sentences_are_chosen_by_likelihood_unless_asked_otherwise() -
         assert decoding(**{**fields, "vocab": vocab}).select == "posterior"
 
 
-@pytest.mark.parametrize(
-    ("asked", "share"), [(True, RESCUE_SHARE), (0.3, 0.3), (0.5, 0.5), (False, 0), (0, 0), (None, 0)]
-)
-def test_a_text_goes_back_below_the_share_that_is_asked_for(asked: Any, share: float) -> None:
-    found = decoding(vocab={**LIST, "rescue": asked})
-    assert found.rescue == share
-    assert found.is_plain == (share == 0)
-
-
-def test_the_shorthand_for_a_vocabulary_goes_with_every_top_level_field() -> None:
-    flat = {"vocab_lang": "es", "vocab_n_words": 1000}
-    assert decoding(best_of=4, no_repeat_ngram_size=2, **flat) == Decoding(best_of=4, no_repeat_ngram_size=2, hint=True)
-
-
-@pytest.mark.parametrize("name", ["num_beams", "best_of", "length_penalty", "early_stopping", "no_repeat_ngram_size"])
-def test_null_is_the_same_as_nothing(name: str) -> None:
-    assert decoding(**{name: None}) == Decoding()
-
-
-def test_a_null_member_is_the_same_as_nothing() -> None:
-    assert decoding(vocab={**LIST, "select": None, "search": None, "hint": None, "score": None}) == CONSTRAINED
-
-
-@pytest.mark.parametrize("fields", [{"num_beams": 1}, {"best_of": 1}, {"num_beams": 1, "best_of": 1, "temperature": 0}])
-def test_a_width_of_one_is_no_search(fields: dict[str, Any]) -> None:
-    assert decoding(**fields).is_plain
+def test_a_text_goes_back_below_the_share_that_is_asked_for() -> None:
+    for asked, share in ((True, RESCUE_SHARE), (0.3, 0.3), (0.5, 0.5), (False, 0), (0, 0), (None, 0)):
+        found = decoding(vocab={**LIST, "rescue": asked})
+        assert found.rescue == share
+        assert found.is_plain == (share == 0)
 
 
 BAD_VALUES: dict[str, list[Any]] = {
@@ -151,209 +107,54 @@ BAD_VALUES: dict[str, list[Any]] = {
     "early_stopping": ["always", "", 1, 0, [], {}, 1.0],
     "no_repeat_ngram_size": [-1, 65, 10**40, True, "3", 3.0],
 }
-BAD = [(name, value) for name, values in BAD_VALUES.items() for value in values]
-
-
-@pytest.mark.parametrize(("name", "value"), BAD, ids=[f"{name}-{str(value)[:20]}" for name, value in BAD])
-def test_a_value_out_of_range_or_of_another_type_is_named(name: str, value: Any) -> None:
-    beams = {} if name in ("num_beams", "best_of") else {"num_beams": 4}
-    error = fault(**beams, **{name: value})
-    assert error.param == name
-    assert "must be" in error.message
-
-
-BAD_MEMBERS: list[tuple[str, Any, str]] = [
-    ("select", "best", "vocab.select"),
-    ("select", True, "vocab.select"),
-    ("select", ["posterior"], "vocab.select"),
-    ("search", 4, "vocab.search"),
-    ("search", True, "vocab.search"),
-    ("search", [], "vocab.search"),
-    ("search", {}, "vocab.search.width"),
-    ("search", {"width": None}, "vocab.search.width"),
-    ("search", {"width": 0}, "vocab.search.width"),
-    ("search", {"width": 1}, "vocab.search.width"),
-    ("search", {"width": 17}, "vocab.search.width"),
-    ("search", {"width": "4"}, "vocab.search.width"),
-    ("search", {"width": True}, "vocab.search.width"),
-    ("search", {"width": 4.0}, "vocab.search.width"),
-    ("search", {"width": 4, "depth": 2}, "vocab.search.depth"),
-    ("search", {"width": 4, "unit": None}, "vocab.search.unit"),
-    ("rescue", "yes", "vocab.rescue"),
-    ("rescue", 0.51, "vocab.rescue"),
-    ("rescue", 1, "vocab.rescue"),
-    ("rescue", -0.1, "vocab.rescue"),
-    ("rescue", {"share": 0.1}, "vocab.rescue"),
-    ("hint", "yes", "vocab.hint"),
-    ("hint", 1, "vocab.hint"),
-    ("score", "true", "vocab.score"),
-    ("score", 0, "vocab.score"),
-]
-
-
-@pytest.mark.parametrize(("member", "value", "param"), BAD_MEMBERS, ids=lambda part: str(part)[:20])
-def test_a_bad_member_is_named(member: str, value: Any, param: str) -> None:
-    error = fault(vocab={**LIST, member: value})
-    assert error.param == param
-    assert "must be" in error.message or "Unknown member of 'vocab.search'" in error.message
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"num_beams": 4, "best_of": 4}, "best_of"),
-        ({"num_beams": 4, **SENTENCES}, "vocab.search"),
-        ({"best_of": 4, **SENTENCES}, "vocab.search"),
-        ({"num_beams": 4, **RESCUED}, "vocab.rescue"),
-        ({"best_of": 4, **RESCUED}, "vocab.rescue"),
-        ({"vocab": {**SENTENCES["vocab"], "rescue": 0.1}}, "vocab.rescue"),
-    ],
-)
-def test_searches_exclude_one_another(fields: dict[str, Any], param: str) -> None:
-    error = fault(**fields)
-    assert error.param == param
-    assert "cannot be combined with" in error.message
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"length_penalty": 0.8}, "length_penalty"),
-        ({"length_penalty": 0.8, "best_of": 4}, "length_penalty"),
-        ({"early_stopping": True}, "early_stopping"),
-        ({"early_stopping": "never", **SENTENCES}, "early_stopping"),
-        ({"no_repeat_ngram_size": 3}, "no_repeat_ngram_size"),
-        ({"no_repeat_ngram_size": 3, "best_of": 4}, "no_repeat_ngram_size"),
-        ({"vocab": {**LIST, "select": "likelihood"}}, "vocab.select"),
-        ({"vocab": {**LIST, "select": "posterior"}, "best_of": 1}, "vocab.select"),
-        ({"vocab": {**LIST, "select": "posterior"}, "num_beams": 4}, "vocab.select"),
-        ({"vocab": {"search": {"width": 4}}}, "vocab.lang"),
-        ({"vocab": {"hint": True}}, "vocab.lang"),
-        ({"vocab": {"score": True}}, "vocab.lang"),
-    ],
-)
-def test_what_needs_another_field_is_refused_alone(fields: dict[str, Any], param: str) -> None:
-    error = fault(**fields)
-    assert error.param == param
-    assert "need" in error.message
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"length_penalty": 1},
-        {"length_penalty": 1.0, "early_stopping": False},
-        {"no_repeat_ngram_size": 0},
-        {"no_repeat_ngram_size": 3, "vocab": LIST},
-        {"no_repeat_ngram_size": 64, "num_beams": 2},
-    ],
-)
-def test_what_asks_for_nothing_or_has_what_it_needs_is_taken(fields: dict[str, Any]) -> None:
-    assert decoding(**fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "part"),
-    [
-        ({"num_beams": 2, "n": 3}, "'num_beams'"),
-        ({"best_of": 2, "n": 3}, "'best_of'"),
-        ({"best_of": 1, "n": 2}, "'best_of'"),
-        ({**SENTENCES, "n": 2}, "'vocab.search'"),
-    ],
-)
-def test_no_more_texts_are_returned_than_found(fields: dict[str, Any], part: str) -> None:
-    error = fault(**fields)
-    assert error.param == "n"
-    assert part in error.message
-
-
-@pytest.mark.parametrize("fields", [{"num_beams": 3, "n": 3}, {"best_of": 3, "n": 3}, {**SENTENCES, "n": 1}, {"n": 3}])
-def test_as_many_texts_are_returned_as_found(fields: dict[str, Any]) -> None:
-    assert decoding(**fields)
-
-
-@pytest.mark.parametrize("temperature", [0, 0.0, 1e-6])
-@pytest.mark.parametrize("name", ["best_of", "vocab.search"])
-def test_texts_to_choose_from_must_differ(name: str, temperature: float) -> None:
-    error = fault(temperature=temperature, **SEARCHES[name])
-    assert error.param == "temperature"
-    assert f"with '{name}'" in error.message
-
-
-HARMFUL: dict[str, Any] = {
-    "allowed_token_ids": TOKEN_IDS,
-    "bad_words": ["bad"],
-    "frequency_penalty": 0.5,
-    "ignore_eos": True,
-    "logit_bias": {"17": 5},
-    "logprob_token_ids": TOKEN_IDS,
-    "logprobs": True,
-    "min_p": 0.1,
-    "min_tokens": 5,
-    "presence_penalty": -0.5,
-    "repetition_detection": {"min_count": 2},
-    "repetition_penalty": 1.1,
-    "response_format": {"type": "json_object"},
-    "return_token_ids": True,
-    "return_tokens_as_token_ids": True,
-    "skip_special_tokens": False,
-    "stop": ["end"],
-    "stop_token_ids": TOKEN_IDS,
-    "structured_outputs": {"choice": ["yes"]},
-    "temperature": 0.7,
-    "thinking_token_budget": 5,
-    "tool_choice": {"type": "function", "function": {"name": "look"}},
-    "tools": [TOOL],
-    "top_k": 50,
-    "top_p": 0.9,
+BAD_MEMBERS: dict[str, list[Any]] = {
+    "select": ["best", True, ["posterior"]],
+    "search": [4, True, []],
+    "rescue": ["yes", 0.51, 1, -0.1, {"share": 0.1}],
+    "hint": ["yes", 1],
+    "score": ["true", 0],
 }
-NEEDED: dict[str, dict[str, Any]] = {"tool_choice": {"tools": [TOOL]}}
-REFUSED = [(rule.beside, name) for rule in RULES if rule.beside in SEARCHES for name in rule.refused if name in HARMFUL]
 
 
-@pytest.mark.parametrize(("search", "name"), REFUSED)
-def test_what_a_search_would_have_to_ignore_is_refused(search: str, name: str) -> None:
-    error = fault(**SEARCHES[search], **{name: HARMFUL[name]}, **NEEDED.get(name, {}))
-    assert error.param in (name, *NEEDED.get(name, {}))
-    assert "cannot be combined with" in error.message
+def test_a_value_out_of_range_or_of_another_type_is_named() -> None:
+    faults: list[Fault] = [({name: value}, name, "must be") for name, value in each(BAD_VALUES)]
+    faults += [({"vocab": {**LIST, name: value}}, f"vocab.{name}", "must be") for name, value in each(BAD_MEMBERS)]
+    for search in ({}, *({"width": width} for width in (None, 0, 1, 17, "4", True, 4.0))):
+        faults.append(({"vocab": {**LIST, "search": search}}, "vocab.search.width", "must be"))
+    for name in ("depth", "unit"):
+        search = {"width": 4, name: None}
+        faults.append(
+            ({"vocab": {**LIST, "search": search}}, f"vocab.search.{name}", "Unknown member of 'vocab.search'")
+        )
+    faults += [
+        ({"num_beams": 17}, "num_beams", "to 16"),
+        ({"best_of": 17}, "best_of", "to 16"),
+        ({"vocab": {**LIST, "search": {"width": 17}}}, "vocab.search.width", "to 16"),
+        ({"vocab": {**LIST, "scores": True}}, "vocab.scores", "Did you mean 'score'?"),
+        ({"num_beam": 4}, "num_beam", "Did you mean 'num_beams'?"),
+    ]
+    assert not refused_otherwise(faults)
+    widest: list[dict[str, Any]] = [{"num_beams": 16}, {"best_of": 16}, {"vocab": {**LIST, "search": {"width": 16}}}]
+    assert not any(decoding(**fields).is_plain for fields in widest)
 
 
-@pytest.mark.parametrize(("search", "name"), REFUSED)
-def test_what_asks_for_nothing_goes_with_a_search(search: str, name: str) -> None:
-    for value in (None, *HARMLESS.get(name, ())):
-        assert not decoding(**SEARCHES[search], **{name: value}).is_plain
+def test_members_about_a_text_are_no_vocabulary() -> None:
+    members: list[dict[str, Any]] = [{"search": {"width": 4}}, {"hint": True}, {"score": True}]
+    assert not refused_otherwise(({"vocab": one}, "vocab.lang", "needs 'lang'") for one in members)
 
 
-@pytest.mark.parametrize("fields", [{"seed": 1}, {"stream": True}, {"user": "u"}, {"tools": [], "tool_choice": "none"}])
-@pytest.mark.parametrize("search", SEARCHES)
-def test_what_means_the_same_in_a_search_goes_with_it(search: str, fields: dict[str, Any]) -> None:
-    assert not decoding(**SEARCHES[search], **fields).is_plain
-
-
-@pytest.mark.parametrize("search", ["best_of", "vocab.search"])
-def test_samples_are_drawn_as_the_request_says(search: str) -> None:
-    fields: dict[str, Any] = {"temperature": 0.7, "top_p": 0.9, "top_k": 50, "min_p": 0.1, "logit_bias": {"17": 5.0}}
-    assert fields.items() <= READER.read(chat_body(**SEARCHES[search], **fields)).body.items()
-
-
-def test_the_names_of_both_tables_exist() -> None:
-    names = {name for rule in RULES for name in (rule.beside, *rule.refused)} | {name for name, *_ in NEEDS}
-    for name in {name for name in (names | HARMLESS.keys()) if " " not in name}:
-        field, _, member = name.partition(".")
-        members = {"vocab": Vocabulary.model_fields, "stream_options": StreamOptions.model_fields}
-        fields = CompletionRequest.model_fields | ChatCompletionRequest.model_fields
-        assert (member or field) in (members[field] if member else fields), name
-
-
-def test_the_widest_search_is_a_limit() -> None:
-    for name in ("num_beams", "best_of", "vocab.search"):
-        for width in (16, 17):
-            fields = {"vocab": {**LIST, "search": {"width": width}}} if name == "vocab.search" else {name: width}
-            if width == 16:
-                assert not READER.read(chat_body(**fields)).decoding.is_plain
-                continue
-            with pytest.raises(ApiError, match="to 16"):
-                READER.read(chat_body(**fields))
+def test_no_more_texts_are_returned_than_found_and_those_to_choose_from_differ() -> None:
+    faults: list[Fault] = [
+        ({"num_beams": 2, "n": 3}, "n", "'num_beams'"),
+        ({"best_of": 2, "n": 3}, "n", "'best_of'"),
+        ({"best_of": 1, "n": 2}, "n", "'best_of'"),
+        ({**SENTENCES, "n": 2}, "n", "'vocab.search'"),
+    ]
+    for temperature in (0, 0.0, 1e-6):
+        faults.append(({"best_of": 4, "temperature": temperature}, "temperature", "with 'best_of'"))
+        faults.append(({**SENTENCES, "temperature": temperature}, "temperature", "with 'vocab.search'"))
+    assert not refused_otherwise(faults)
+    assert not not_taken([{"num_beams": 3, "n": 3}, {"best_of": 3, "n": 3}, {**SENTENCES, "n": 1}, {"n": 3}])
 
 
 def test_the_model_is_told_of_its_vocabulary_as_the_service_or_the_request_says() -> None:
@@ -364,10 +165,71 @@ def test_the_model_is_told_of_its_vocabulary_as_the_service_or_the_request_says(
         ({**LIST, "hint": True}, True, True),
         ({**LIST, "hint": False}, False, False),
     ]:
-        assert READER.read(chat_body(vocab=vocab)).decoding.hint is by_default
+        assert decoding(vocab=vocab).hint is by_default
         assert silent.read(chat_body(vocab=vocab)).decoding.hint is by_a_silent_service
 
 
-def test_an_unknown_member_near_one_of_these_is_suggested() -> None:
-    assert "Did you mean 'score'?" in fault(vocab={**LIST, "scores": True}).message
-    assert "Did you mean 'num_beams'?" in fault(num_beam=4).message
+class TestAuthor:
+    """The members of ``vocab`` with which an author asks for more than words of a list."""
+
+    def read(self, **vocab: Any) -> tuple[AuthorControls | None, VocabularySpec]:
+        request = read_chat(vocab={"lang": "en", "n_words": 1000, **vocab})
+        assert request.vocabulary is not None
+        assert request.decoding.is_plain
+        return request.decoding.author, request.vocabulary
+
+    def test_every_wish_reaches_the_replica(self) -> None:
+        author, _ = self.read(
+            new_words={"n_words": 3000, "per_100": 1.5, "max": 10},
+            must_use=[{"word": "dog"}, {"word": "go", "count": 2, "any_form": True}],
+            max_sentence_words=8,
+            min_sentences=2,
+            max_sentences=5,
+        )
+        words = (AskedWord("dog"), AskedWord("go", 2, True))
+        assert author == AuthorControls(NewWordsAsked(3000, 1.5, 10), words, 8, 2, 5)
+        assert self.read()[0] is None
+        assert self.read(must_use=[])[0] is None
+
+    def test_new_words_are_two_in_a_hundred_and_the_list_is_compiled_as_far_as_they_reach(self) -> None:
+        author, vocabulary = self.read(new_words={"n_words": 60_000})
+        assert author == AuthorControls(NewWordsAsked(60_000, 2, None))
+        assert (vocabulary.n_words, vocabulary.reach) == (1000, 60_000)
+
+    def test_required_words_are_added_to_the_list(self) -> None:
+        _, vocabulary = self.read(extra_words=["Ana"], must_use=[{"word": "geranium"}, {"word": "Ana"}])
+        assert vocabulary.extra_words == ("Ana", "geranium")
+
+    def test_a_wish_that_cannot_be_met_names_its_member(self) -> None:
+        faults: list[tuple[str, dict[str, Any]]] = [
+            ("new_words.n_words", {"new_words": {"n_words": 1000}}),
+            ("new_words.n_words", {"n_words": None, "new_words": {"n_words": 3000}}),
+            ("new_words.n_words", {"new_words": {"per_100": 2}}),
+            ("new_words.per_100", {"new_words": {"n_words": 3000, "per_100": 0}}),
+            ("new_words.per_100", {"new_words": {"n_words": 3000, "per_100": 101}}),
+            ("new_words.max", {"new_words": {"n_words": 3000, "max": 0}}),
+            ("new_words.many", {"new_words": {"n_words": 3000, "many": 0}}),
+            ("new_words", {"new_words": 3000}),
+            ("must_use", {"must_use": "dog"}),
+            ("must_use[0]", {"must_use": ["dog"]}),
+            ("must_use[0].count", {"must_use": [{"word": "dog", "count": 0}]}),
+            ("must_use[0].word", {"must_use": [{"word": ""}]}),
+            ("must_use[1].word", {"must_use": [{"word": "a"}, {"word": "b\nc"}]}),
+            ("must_use[1].word", {"must_use": [{"word": "dog"}, {"word": "dog"}]}),
+            ("must_use", {"must_use": [{"word": "a", "count": 40}, {"word": "b", "count": 40}]}),
+            ("must_use", {"must_use": [{"word": f"w{i}"} for i in range(33)]}),
+            ("must_use", {"must_use": [{"word": "dog"}], "exclude_words": ["Dog"]}),
+            ("max_sentence_words", {"max_sentence_words": 1}),
+            ("max_sentences", {"max_sentences": 0}),
+            ("min_sentences", {"min_sentences": 4, "max_sentences": 3}),
+            ("max_sentences", {"max_sentences": 4, "end": "word"}),
+            ("min_sentences", {"min_sentences": 4, "punctuation": "none"}),
+        ]
+        assert not refused_otherwise(
+            (
+                {"vocab": {"lang": "en", "n_words": 1000, **vocab}},
+                f"vocab.{param}",
+                param.rpartition(".")[2].partition("[")[0],
+            )
+            for param, vocab in faults
+        )

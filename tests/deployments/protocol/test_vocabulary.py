@@ -5,32 +5,23 @@ from typing import Any
 import pytest
 
 from deployments.contract import USUAL_OPTIONS, VocabularySpec
-from deployments.errors import ApiError
-from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES
-from tests.deployments.front import LIMITS, MODEL, chat_body
+from tests.deployments.front import LIMITS
+from tests.deployments.protocol.readers import Fault, each, read_chat, refusal, refused_otherwise
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 
-READER = ChatRequestReader(MODEL, LIMITS)
-
 
 def spec(**members: Any) -> VocabularySpec:
-    vocabulary = READER.read(chat_body(vocab=members)).vocabulary
+    vocabulary = read_chat(vocab=members).vocabulary
     assert vocabulary is not None
     return vocabulary
 
 
-def fault(vocab: Any, **fields: Any) -> ApiError:
-    with pytest.raises(ApiError) as caught:
-        READER.read(chat_body(vocab=vocab, **fields))
-    assert caught.value.status == 400
-    assert len(caught.value.to_json()) <= 4096
-    return caught.value
-
-
 def test_a_list_by_name_has_all_its_words_and_the_default_options() -> None:
     assert spec(lang="es") == VocabularySpec(lang="es")
+    assert spec(lang="es", words=None, unit=None, extra_words=[]) == VocabularySpec(lang="es")
+    assert read_chat(vocab=None).vocabulary is None
     assert spec(lang="es").options == ListOptions(punctuation="standard", end="sentence") == USUAL_OPTIONS
     assert spec(lang="es").changes == ListChanges()
     assert spec(lang="es", n_words=1000) == VocabularySpec(lang="es", n_words=1000)
@@ -41,23 +32,14 @@ def test_without_marks_an_answer_ends_with_a_word_and_otherwise_with_a_sentence(
     assert spec(lang="es", punctuation="none", end="word").end == "word"
     assert spec(lang="es", punctuation="basic").end == "sentence"
     assert spec(lang="es", end="word").end == "word"
-    flat = READER.read(chat_body(vocab_lang="es", vocab_n_words=5)).vocabulary
+    flat = read_chat(vocab_lang="es", vocab_n_words=5).vocabulary
     assert flat is not None
     assert (flat.punctuation, flat.end) == ("standard", "sentence")
 
 
 def test_every_option_reaches_the_specification() -> None:
-    made = spec(
-        lang="es",
-        unit="lemma",
-        source="wordfreq",
-        safe=False,
-        case="listed",
-        numbers=True,
-        punctuation="basic",
-        layout="lines",
-        end="sentence",
-    )
+    options = {"case": "listed", "numbers": True, "punctuation": "basic", "layout": "lines", "end": "sentence"}
+    made = spec(lang="es", unit="lemma", source="wordfreq", safe=False, **options)
     assert (made.unit, made.source, made.safe) == ("lemma", "wordfreq", False)
     assert made.options == ListOptions("listed", "lines", True, "basic", "sentence")
 
@@ -78,142 +60,103 @@ def test_words_arrive_clean() -> None:
     made = spec(words=[" cafe\u0301 ", "a  b", "café"], extra_words=["Ana", "Ana"], exclude_words=["no"])
     assert made.words == ("café", "a b")
     assert made.changes == ListChanges(("Ana",), ("no",))
-
-
-@pytest.mark.parametrize("vocab", [None, {"lang": "es", "words": None, "unit": None, "extra_words": []}])
-def test_null_is_the_same_as_nothing(vocab: Any) -> None:
-    expected = None if vocab is None else VocabularySpec(lang="es")
-    assert READER.read(chat_body(vocab=vocab)).vocabulary == expected
-
-
-def test_the_same_vocabulary_is_the_same_key() -> None:
     assert len({spec(words=["a", "b"], end="sentence"), spec(end="sentence", words=["a", "b "])}) == 1
 
 
-WRONG: list[tuple[str, Any]] = [
-    ("lang", ""),
-    ("lang", "a\0b"),
-    ("lang", "x" * 65),
-    ("lang", 5),
-    ("n_words", 0),
-    ("n_words", True),
-    ("n_words", 1.0),
-    ("n_words", 10**40),
-    ("unit", "word"),
-    ("unit", True),
-    ("words", []),
-    ("words", "sol"),
-    ("words", {"sol": 1}),
-    ("words", ["a"] * (LIMITS.max_list_words + 1)),
-    ("extra_words", ["a"] * (MAX_CHANGED_WORDS + 1)),
-    ("exclude_words", "no"),
-    ("case", "upper"),
-    ("case", ["any"]),
-    ("numbers", 1),
-    ("numbers", "yes"),
-    ("punctuation", "some"),
-    ("punctuation", False),
-    ("layout", "verse"),
-    ("end", "line"),
-    ("segmentation", "shortest"),
-]
+WRONG: dict[str, list[Any]] = {
+    "lang": ["", "a\0b", "x" * 65, 5],
+    "n_words": [0, True, 1.0, 10**40],
+    "unit": ["word", True],
+    "words": [[], "sol", {"sol": 1}, ["a"] * (LIMITS.max_list_words + 1)],
+    "extra_words": [["a"] * (MAX_CHANGED_WORDS + 1)],
+    "exclude_words": ["no"],
+    "case": ["upper", ["any"]],
+    "numbers": [1, "yes"],
+    "punctuation": ["some", False],
+    "layout": ["verse"],
+    "end": ["line"],
+    "segmentation": ["shortest"],
+}
+FLAT_WRONG: dict[str, list[Any]] = {
+    "vocab_n_words": [0, -1, True, "1000", 1.5, 10**40, [], {}],
+    "vocab_lang": ["", "a\0b", "en\n", "x" * 65, "x" * 10_240, 5, True, ["en"], {}, "\u202een", "e\u200bn"],
+}
 
 
-@pytest.mark.parametrize(("member", "value"), WRONG, ids=[f"{member}-{str(value)[:12]}" for member, value in WRONG])
-def test_a_member_of_another_type_or_out_of_range_is_named(member: str, value: Any) -> None:
-    error = fault({"lang": "es", member: value})
-    assert error.param == f"vocab.{member}"
-    assert "must be" in error.message
+def test_a_member_of_another_type_or_out_of_range_is_named() -> None:
+    faults: list[Fault] = [
+        ({"vocab": {"lang": "es", member: value}}, f"vocab.{member}", "must be") for member, value in each(WRONG)
+    ]
+    flat = {"vocab_lang": "en", "vocab_n_words": 10}
+    faults += [({**flat, name: value}, name, "must be") for name, value in each(FLAT_WRONG)]
+    faults += [({"vocab": value}, "vocab", "must be") for value in ("es", ["es"], 5, True)]
+    assert not refused_otherwise(faults)
 
 
 @pytest.mark.parametrize("member", ["words", "extra_words", "exclude_words"])
-@pytest.mark.parametrize(
-    "entry", ["", None, 5, True, ["a"], "x" * 101, " ", "a\nb", "a\x7f", "\u200ba", "a\u2028b", "\u202ea"]
-)
-def test_an_entry_that_cannot_be_a_word_is_named(member: str, entry: Any) -> None:
-    error = fault({"lang": "es", member: ["sol", "mar", entry]})
-    assert error.param == f"vocab.{member}[2]"
-    assert len(error.message) < 300
+def test_an_entry_that_cannot_be_a_word_is_named(member: str) -> None:
+    entries: list[Any] = [
+        *("", None, 5, True, ["a"], "x" * 101, " ", "a\nb", "a\x7f", "\u200ba", "a\u2028b", "\u202ea")
+    ]
+    for entry in entries:
+        error = refusal(vocab={"lang": "es", member: ["sol", "mar", entry]})
+        assert (error.status, error.param) == (400, f"vocab.{member}[2]")
+        assert len(error.message) < 300
 
 
 def test_a_list_is_bounded_in_bytes_too() -> None:
     words = [f"ñ{'a' * 98}{number:05}"[:100] for number in range(MAX_LIST_BYTES // 101)]
-    assert READER.read(chat_body(vocab={"words": words})).vocabulary
-    with pytest.raises(ApiError, match="1048576 bytes together"):
-        READER.read(chat_body(vocab={"words": [*words, *words[:200]]}))
+    assert spec(words=words)
+    assert "1048576 bytes together" in refusal(vocab={"words": [*words, *words[:200]]}).message
 
 
-@pytest.mark.parametrize(("name", "hint"), [("nwords", "n_words"), ("Lang", "lang"), ("word", "words"), ("zzz", None)])
-def test_an_unknown_member_is_an_error_that_lists_the_known_ones(name: str, hint: str | None) -> None:
-    error = fault({"lang": "es", name: None})
-    assert error.param == f"vocab.{name}"
-    assert "n_words, level, unit, source, safe, words" in error.message
-    assert ("Did you mean" in error.message) == (hint is not None)
-    assert hint is None or f"'{hint}'?" in error.message
+def test_an_unknown_member_is_an_error_that_lists_the_known_ones() -> None:
+    for name, hint in (("nwords", "n_words"), ("Lang", "lang"), ("word", "words"), ("zzz", None)):
+        error = refusal(vocab={"lang": "es", name: None})
+        assert error.param == f"vocab.{name}"
+        assert "n_words, level, unit, source, safe, words" in error.message
+        assert ("Did you mean" in error.message) == (hint is not None)
+        assert hint is None or f"'{hint}'?" in error.message
 
 
-@pytest.mark.parametrize("vocab", ["es", ["es"], 5, True])
-def test_a_vocabulary_is_an_object(vocab: Any) -> None:
-    assert fault(vocab).param == "vocab"
+def test_a_vocabulary_needs_a_list_and_both_of_the_flat_fields_or_neither() -> None:
+    faults: list[Fault] = []
+    for vocab in ({}, {"n_words": 10}, {"extra_words": ["Ana"]}, {"lang": None}):
+        faults += [({"vocab": vocab}, "vocab.lang", part) for part in ("'lang'", "'words'")]
+    flat: dict[str, Any] = {"vocab_lang": "es", "vocab_n_words": 5}
+    for given, missing in (("vocab_lang", "vocab_n_words"), ("vocab_n_words", "vocab_lang")):
+        half = {given: flat[given]}
+        faults += [(fields, missing, f"add '{missing}'") for fields in (half, {**half, missing: None})]
+        faults.append(({"vocab": {"lang": "es"}, **half}, given, "not both"))
+    faults.append(({"vocab": {"lang": "es"}, **flat}, "vocab_lang", "not both"))
+    assert not refused_otherwise(faults)
 
 
-@pytest.mark.parametrize("vocab", [{}, {"n_words": 10}, {"extra_words": ["Ana"]}, {"lang": None}])
-def test_a_vocabulary_needs_a_list(vocab: Any) -> None:
-    error = fault(vocab)
-    assert error.param == "vocab.lang"
-    assert "'lang'" in error.message
-    assert "'words'" in error.message
+def test_members_that_contradict_one_another_are_refused() -> None:
+    faults: list[tuple[dict[str, Any], str, str]] = [
+        ({"words": ["a"], "unit": "lemma"}, "unit", "leave 'unit' out"),
+        ({"words": ["a"], "source": "wordfreq"}, "source", "leave 'source' out"),
+        ({"words": ["a"], "source": "auto"}, "source", "leave 'source' out"),
+        ({"words": ["a"], "safe": False}, "safe", "leave 'safe' out"),
+        ({"lang": "es", "source": "wordfreq", "safe": True}, "safe", "left as it is"),
+        ({"lang": "es", "source": "hunspell"}, "source", "'wordfreq'"),
+        ({"lang": "es", "safe": "no"}, "safe", "true or false"),
+        ({"words": ["a"], "lang": "../../etc/passwd"}, "lang", "language tag"),
+        ({"words": ["a"], "lang": "km"}, "lang", "without spaces"),
+        ({"lang": "es", "segmentation": "any"}, "segmentation", "this list is of 'es'"),
+        ({"words": ["中"], "segmentation": "longest"}, "segmentation", "this list is of no language"),
+        ({"level": "A2", "lang": "en", "segmentation": "any"}, "segmentation", "this list is of 'en'"),
+        ({"words": ["中", "中 国"], "lang": "zh"}, "words[1]", "'中 国' has a blank"),
+        ({"lang": "ja", "extra_words": ["「あ」"]}, "extra_words[0]", "has the mark '「'"),
+        ({"lang": "zh", "must_use": [{"word": "你好！"}]}, "must_use[0].word", "has the mark '！'"),
+        ({"lang": "es", "end": "sentence", "punctuation": "none"}, "end", "set punctuation"),
+        ({"lang": "es", "extra_words": ["Ana"], "exclude_words": ["ana"]}, "extra_words", "one of them"),
+        ({"words": ["b"], "extra_words": ["l’a"], "exclude_words": ["L'A"]}, "extra_words", "one of them"),
+    ]
+    assert not refused_otherwise(({"vocab": vocab}, f"vocab.{member}", part) for vocab, member, part in faults)
 
 
-@pytest.mark.parametrize(
-    ("vocab", "param", "part"),
-    [
-        ({"words": ["a"], "unit": "lemma"}, "vocab.unit", "leave 'unit' out"),
-        ({"words": ["a"], "source": "wordfreq"}, "vocab.source", "leave 'source' out"),
-        ({"words": ["a"], "source": "auto"}, "vocab.source", "leave 'source' out"),
-        ({"words": ["a"], "safe": False}, "vocab.safe", "leave 'safe' out"),
-        ({"lang": "es", "source": "wordfreq", "safe": True}, "vocab.safe", "left as it is"),
-        ({"lang": "es", "source": "hunspell"}, "vocab.source", "'wordfreq'"),
-        ({"lang": "es", "safe": "no"}, "vocab.safe", "true or false"),
-        ({"words": ["a"], "lang": "../../etc/passwd"}, "vocab.lang", "language tag"),
-        ({"words": ["a"], "lang": "km"}, "vocab.lang", "without spaces"),
-        ({"lang": "es", "segmentation": "any"}, "vocab.segmentation", "this list is of 'es'"),
-        ({"words": ["中"], "segmentation": "longest"}, "vocab.segmentation", "this list is of no language"),
-        ({"level": "A2", "lang": "en", "segmentation": "any"}, "vocab.segmentation", "this list is of 'en'"),
-        ({"words": ["中", "中 国"], "lang": "zh"}, "vocab.words[1]", "'中 国' has a blank"),
-        ({"lang": "ja", "extra_words": ["「あ」"]}, "vocab.extra_words[0]", "has the mark '「'"),
-        ({"lang": "zh", "must_use": [{"word": "你好！"}]}, "vocab.must_use[0].word", "has the mark '！'"),
-        ({"lang": "es", "end": "sentence", "punctuation": "none"}, "vocab.end", "set punctuation"),
-        ({"lang": "es", "extra_words": ["Ana"], "exclude_words": ["ana"]}, "vocab.extra_words", "one of them"),
-        ({"words": ["b"], "extra_words": ["l’a"], "exclude_words": ["L'A"]}, "vocab.extra_words", "one of them"),
-    ],
-)
-def test_members_that_contradict_one_another_are_refused(vocab: Any, param: str, part: str) -> None:
-    error = fault(vocab)
-    assert error.param == param
-    assert part in error.message
-
-
-@pytest.mark.parametrize("flat", [{"vocab_lang": "es"}, {"vocab_n_words": 5}, {"vocab_lang": "es", "vocab_n_words": 5}])
-def test_only_one_form_may_be_used(flat: dict[str, Any]) -> None:
-    error = fault({"lang": "es"}, **flat)
-    assert error.param == next(iter(flat))
-    assert "not both" in error.message
-
-
-def test_ten_thousand_faults_get_one_short_answer() -> None:
-    fault({f"member_{index}": index for index in range(10_000)})
-    fault({"x" * 100_000: 1})
-    fault({"words": ["\x01" * 100] * 10_000})
-    fault({"words": ["x" * 100_000] * 10})
-    fault({"words": [["x"] * 100] * 10_000})
-    fault({"lang": "\x01" * 64, "words": [5] * 10_000})
-
-
-def test_a_band_is_a_number_of_words() -> None:
+def test_a_level_is_a_number_of_words_or_a_list_whose_language_may_be_left_out() -> None:
     assert spec(lang="es", level="top-500") == spec(lang="es", n_words=500)
-
-
-def test_the_language_of_a_level_may_be_left_out() -> None:
     asked = spec(level="ngsl-2")
     assert (asked.lang, asked.level, asked.n_words) == ("en", "ngsl-2", None)
