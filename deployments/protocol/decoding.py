@@ -121,7 +121,6 @@ def sampling_defaults(fields: Mapping[str, Any], decoding: Decoding) -> Mapping[
 
 
 def _check_n(fields: Mapping[str, Any], widths: Mapping[str, int]) -> None:
-    """Refuse more answers (``n``) than the request's search finds."""
     n = fields.get("n", 1)
     if widths["vocab.search"] > 1 and n > 1:
         raise BadRequestError("'n' must be 1 with 'vocab.search', which finds one text.", "n")

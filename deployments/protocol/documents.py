@@ -43,7 +43,6 @@ def check_characters(text: str) -> str:
 
 
 def _check_text(text: str) -> str:
-    """Refuse a document's text that is blank, has too many paragraphs, or does not fit into XML."""
     # A page break or a vertical tab ends a line here.
     check_characters(text.replace("\x0b", "\n").replace("\x0c", "\n"))
     if text.isspace():

@@ -27,7 +27,7 @@ _NAMES: Final = {"messages": "prompt", "max_tokens": "max_new_tokens"}
 _PROMPT: Final = "a text that is not blank"
 
 
-def _check_some_text(text: str) -> str:
+def _check_not_blank(text: str) -> str:
     if not text.strip():
         raise expected_error(_PROMPT)
     return text
@@ -47,7 +47,7 @@ class GenerateRequest(VocabularyFields, NamesModel):
         }
     )
 
-    prompt: Annotated[str, Field(json_schema_extra={"x-expected": _PROMPT}), AfterValidator(_check_some_text)]
+    prompt: Annotated[str, Field(json_schema_extra={"x-expected": _PROMPT}), AfterValidator(_check_not_blank)]
     max_new_tokens: NumTokens | None = None
     """How long the answer may be; by default as long as the service allows."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
@@ -91,14 +91,10 @@ class GenerateRequestReader:
 
 def rename(error: ApiError) -> None:
     """Rename a chat's fields in an error to those of ``/generate``, in place."""
-    error.message, error.param = _rename_fields(error.message), _NAMES.get(error.param or "", error.param)
-
-
-def _rename_fields(message: str) -> str:
-    """Rename a chat's fields in an error message to those of ``/generate``."""
     for name, here in _NAMES.items():
-        message = message.replace(f"'{name}'", f"'{here}'")
-    return message.replace("shorten the messages", "shorten it")
+        error.message = error.message.replace(f"'{name}'", f"'{here}'")
+    error.message = error.message.replace("shorten the messages", "shorten it")
+    error.param = _NAMES.get(error.param or "", error.param)
 
 
 async def reshape_answer(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:

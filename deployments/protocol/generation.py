@@ -230,7 +230,6 @@ class ChatCompletionRequest(GenerationRequest, ChatBookkeepingFields, EngineFiel
 
 
 def _kind_of_prompt(value: Any) -> str:
-    """Return the union tag of a prompt: a text or tokens, one or several of them."""
     first = value[0] if isinstance(value, list) and value else None
     if isinstance(first, str):
         return "texts"

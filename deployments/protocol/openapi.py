@@ -118,7 +118,6 @@ def documentation(document: Schema) -> Mapping[str, Callable[[], Response]]:
 
 
 def _by_media(given: OperationBody | OperationAnswer) -> Mapping[str, type[Any] | Schema]:
-    """Return what is given by media type: a model is JSON's."""
     if given is None:
         return {}
     return given if isinstance(given, Mapping) else {"application/json": given}

@@ -312,7 +312,6 @@ def check_max_tokens(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
 
 
 def _unknown_field(name: str, known: list[str]) -> BadRequestError:
-    """Return the error for an unknown field; one like "vocab…" lists the vocabulary fields."""
     if name.lower().startswith("vocab"):
         shown, fields = printable(name), ", ".join(_VOCABULARY)
         return BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {fields}.", shown)

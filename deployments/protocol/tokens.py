@@ -133,7 +133,6 @@ def read_token_logprobs(
 
 
 def _read(model: type[Body], body: Any, limits: Limits, model_id: str, adapters: AdapterNames) -> dict[str, Any]:
-    """Check a body and the model that it names; return it without what is null."""
     given = validate(model, body, limits).model_dump(exclude_none=True)
     adapters.check_body(given, model_id)
     return given

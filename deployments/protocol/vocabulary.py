@@ -35,7 +35,6 @@ def _check_printable(name: str) -> str:
 
 
 def _check_bytes(words: list[str]) -> list[str]:
-    """Refuse words that are more than ``max_list_bytes`` together."""
     if len("".join(words).encode()) > MAX_LIST_BYTES:
         raise expected_error(f"a list of words of at most {MAX_LIST_BYTES} bytes together")
     return words

@@ -7,7 +7,7 @@ import pytest
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import CallerError
 from deployments.protocol.reader import AdapterNames, ChatRequest, ChatRequestReader
-from deployments.protocol.word_tools import read_next
+from deployments.protocol.word_tools import NextWordsRequest, read_tool
 from deployments.settings.limits import Limits
 
 NAMES = AdapterNames(("a", "b"))
@@ -37,9 +37,9 @@ def test_an_adapter_is_a_model() -> None:
 )
 def test_null_asks_for_none_and_a_missing_member_for_one_that_fits(member: Any, adapter: str | None) -> None:
     assert read(vocab=EN | member).decoding.adapter == adapter
-    assert read_next(
-        {"text": "a", "vocab": EN | member}, limits=Limits(), model_id="base", adapters=NAMES
-    ).body["adapter"] == adapter  # fmt: skip
+    tool = {"text": "a", "vocab": EN | member}
+    found = read_tool(NextWordsRequest, tool, limits=Limits(), model_id="base", adapters=NAMES)
+    assert found.body["adapter"] == adapter
 
 
 def test_a_vocabulary_names_an_adapter_that_there_is_and_that_is_the_models() -> None:
