@@ -1,4 +1,4 @@
-"""Check the body of a chat request or a completion and turn it into what the replica trusts.
+"""Check the body of a chat or a completion, with the model that it names, and turn it into what the replica trusts.
 
 Whether a list or a token exists, and how many tokens the prompt has, is checked later.
 """
@@ -123,6 +123,7 @@ class ChatRequestReader:
 
     _model: type[GenerationRequest] = ChatCompletionRequest
     _passed_on = frozenset(EngineFields.model_fields)
+    _has_messages = True
 
     def __init__(
         self, model_id: str, limits: Limits, *, hint: bool = True, adapters: AdapterNames = NO_ADAPTERS
@@ -136,7 +137,8 @@ class ChatRequestReader:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        return cls(settings.model_id, settings.limits, hint=settings.hint, adapters=AdapterNames.of(settings))
+        hint = settings.hint and cls._has_messages
+        return cls(settings.model_id, settings.limits, hint=hint, adapters=AdapterNames.of(settings))
 
     def read(self, body: Any) -> ChatRequest:
         """Check the parsed body of a request and split it into body, vocabulary and decoding.
@@ -241,11 +243,7 @@ class CompletionRequestReader(ChatRequestReader):
 
     _model = CompletionRequest
     _passed_on = frozenset(CompletionFields.model_fields)
-
-    @classmethod
-    @override
-    def of(cls, settings: Settings) -> Self:
-        return cls(settings.model_id, settings.limits, hint=False, adapters=AdapterNames.of(settings))
+    _has_messages = False
 
     @override
     def read(self, body: Any) -> ChatRequest:

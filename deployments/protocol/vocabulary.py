@@ -144,15 +144,9 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
             _ = spec.options
         except OptionsError as error:
             raise BadRequestError(str(error), "vocab.end") from None
-        try:
-            spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
-        except OptionsError as error:
-            raise BadRequestError(str(error), "vocab.extra_words") from None
+        _check_changes(spec, "vocab.extra_words", "extra_words")
         spec = self.with_words(spec)
-        try:
-            spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
-        except OptionsError as error:
-            raise BadRequestError(str(error).replace("extra_words", "'vocab.must_use'"), "vocab.must_use") from None
+        _check_changes(spec, "vocab.must_use", "'vocab.must_use'")
         return spec
 
     def _language(self) -> str | None:
@@ -194,6 +188,14 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
                 "them out, or name words in 'exclude_words'.",
                 "vocab.safe",
             )
+
+
+def _check_changes(spec: VocabularySpec, param: str, shown: str) -> None:
+    """Refuse a word that is added and left out; an error calls the added words ``shown``."""
+    try:
+        spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
+    except OptionsError as error:
+        raise BadRequestError(str(error).replace("extra_words", shown), param) from None
 
 
 def clean_entries(words: Iterable[str], field: str, unspaced: str | None = None) -> tuple[str, ...]:

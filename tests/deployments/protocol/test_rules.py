@@ -95,6 +95,23 @@ def test_what_cannot_stand_beside_another_thing_is_refused_by_its_name() -> None
         assert not refused_otherwise([fault], read), beside
 
 
+def test_the_rules_that_keep_a_text_in_its_list_and_searches_apart_are_there() -> None:
+    needed = {
+        VOCABULARY: "add_generation_prompt allowed_token_ids echo ignore_eos logprob_token_ids repetition_detection "
+        "skip_special_tokens stop_token_ids structured_outputs",
+        LISTED_JSON: "stop no_repeat_ngram_size vocab.layout vocab.max_sentences",
+        "num_beams": "best_of vocab.search vocab.rescue",
+        "best_of": "vocab.search vocab.rescue",
+        "vocab.search": "vocab.rescue",
+        SEARCH: "echo stream_options.token_details",
+        "logprobs": "echo stream_options.token_details",
+        "logprob_token_ids": "stream_options.token_details",
+    }
+    assert {(beside, name) for beside, names in needed.items() for name in names.split()} <= {
+        (beside, name) for beside, name, _ in ruled()
+    }
+
+
 def test_what_asks_for_nothing_can_stand_beside_anything() -> None:
     for beside, name, read in ruled():
         for value in (None, *HARMLESS.get(name, ())):
