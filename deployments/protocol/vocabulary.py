@@ -3,7 +3,7 @@
 Whether the list exists, and whether the model can spell its words, only the vocabulary deployment knows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
@@ -198,7 +198,7 @@ def _check_changes(spec: VocabularySpec, param: str, shown: str) -> None:
         raise BadRequestError(str(error).replace("extra_words", shown), param) from None
 
 
-def clean_entries(words: Iterable[str], field: str, unspaced: str | None = None) -> tuple[str, ...]:
+def clean_entries(words: Sequence[str], field: str, unspaced: str | None = None) -> tuple[str, ...]:
     """Return words as a list has them; ``unspaced`` is as in ``clean_words``.
 
     Raises:

@@ -16,6 +16,9 @@ TOKEN_IDS = [1, 2, 3]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 BEGUN = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "Once upon a time"}]
 
+NO_OBJECTS: list[Any] = [None, [], 1, "chat", True, [{}]]
+"""Bodies that are none."""
+
 Fault: TypeAlias = tuple[dict[str, Any], str, str]
 """The fields of a request, the ``param`` of its refusal, and a part of the message. A ``param`` that ends with "…" is
 the beginning of one."""

@@ -4,7 +4,7 @@ import pytest
 
 from deployments.errors import BadRequestError
 from deployments.protocol.batches import BatchRequest, read_batch, read_expiry
-from tests.deployments.protocol.readers import Fault, each, refused_otherwise
+from tests.deployments.protocol.readers import NO_OBJECTS, Fault, each, refused_otherwise
 
 FIELDS = {"input_file_id": "file-1", "endpoint": "/v1/chat/completions", "completion_window": "24h"}
 DAY = 86400
@@ -58,7 +58,7 @@ def test_a_bad_field_is_refused_by_name() -> None:
         faults.append(({"output_expires_after": expiry}, f"output_expires_after.{member}", ""))
     faults.append(({"completion_windows": "24h"}, "completion_windows", "Did you mean 'completion_window'"))
     assert not refused_otherwise(faults, read)
-    for body in (None, [], "x", 5):
+    for body in NO_OBJECTS:
         with pytest.raises(BadRequestError):
             read_batch(body, max_window_s=DAY)
 

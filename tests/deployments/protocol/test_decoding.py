@@ -52,7 +52,7 @@ def test_constrained_text_is_drawn_colder_unless_the_request_says_how() -> None:
         (RESCUED, {"temperature": 0.3, "min_p": 0.1}),
         ({"vocab": LIST, "num_beams": 4}, {}),
         ({"vocab": LIST, "temperature": None}, ALONE),
-        *[({"vocab": LIST, name: 1}, {name: 1}) for name in SAMPLING[:4]],
+        *(({"vocab": LIST, name: 1}, {name: 1.0}) for name in SAMPLING[:4]),
         ({"vocab": LIST, "presence_penalty": 0}, ALONE | {"presence_penalty": 0}),
         ({"vocab": LIST, "presence_penalty": 0.5, "frequency_penalty": 0.1}, ALONE | {"presence_penalty": 0.5}),
         (RESCUED | {"presence_penalty": 0}, {"temperature": 0.3, "min_p": 0.1, "presence_penalty": 0}),

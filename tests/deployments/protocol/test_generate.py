@@ -13,7 +13,7 @@ from deployments.protocol.decoding import DEFAULT_SAMPLING
 from deployments.protocol.generate import GenerateRequestReader, reshape_answer
 from deployments.protocol.reader import ChatRequest
 from tests.deployments.front import KEYS, LIMITS, MODEL, Front, assert_error, chat_body
-from tests.deployments.protocol.readers import READER, refusal, refused_otherwise
+from tests.deployments.protocol.readers import NO_OBJECTS, READER, refusal, refused_otherwise
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 
 PROMPT = "Tell me a story."
@@ -59,7 +59,7 @@ def test_a_fault_is_told_in_the_names_of_this_route() -> None:
         param for param, fields in faults if "message" in refusal(read, **fields).message.replace("'messages'", "")
     ]
     assert refusal(read, model="other").param == "model"
-    for body in (None, [], "a prompt", 1):
+    for body in NO_OBJECTS:
         with pytest.raises(BadRequestError):
             GenerateRequestReader(READER).read(body)
 

@@ -97,7 +97,7 @@ def test_a_fault_in_a_message_is_named() -> None:
 
 def test_an_answer_may_be_sent_back_as_it_came() -> None:
     empty = dict.fromkeys(("refusal", "annotations", "audio", "function_call", "reasoning"))
-    answer = {"role": "assistant", "content": "Hello.", **empty, "tool_calls": []}
+    answer: dict[str, Any] = {"role": "assistant", "content": "Hello.", **empty, "tool_calls": []}
     assert read(user("Hello?"), answer)[1] == {"role": "assistant", "content": "Hello."}
 
 

@@ -16,6 +16,7 @@ from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.readers import (
     BEGUN,
     GOOD,
+    NO_OBJECTS,
     READER,
     TOOL,
     each,
@@ -26,10 +27,10 @@ from tests.deployments.protocol.readers import (
 )
 from vocab.matching.structure.schema import StringKind
 
-VOCABULARY = {"vocab_lang": "en", "vocab_n_words": 1000}
+VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
 
 
-@pytest.mark.parametrize("body", [None, [], 1, "chat", True, [{}]])
+@pytest.mark.parametrize("body", NO_OBJECTS)
 def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
     with pytest.raises(BadRequestError):
         READER.read(body)
@@ -259,7 +260,7 @@ def test_a_schema_beside_a_list_is_read_as_one_of_listed_words() -> None:
 
 def test_a_schema_that_no_list_can_write_is_named_by_its_pointer() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "format": "date"}}}
-    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    form: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     error = refusal(response_format=form, **VOCABULARY)
     assert (error.status, error.code) == (400, "invalid_schema")
     assert "#/properties/a/format" in error.message

@@ -19,7 +19,7 @@ from deployments.protocol.tokens import (
     read_tokenize,
 )
 from deployments.settings.limits import MAX_ROWS, Limits
-from tests.deployments.protocol.readers import refusal, refused_otherwise
+from tests.deployments.protocol.readers import NO_OBJECTS, refusal, refused_otherwise
 
 LIMITS = Limits(max_new_tokens=4)
 MODEL = "m"
@@ -140,7 +140,7 @@ def test_a_body_is_an_object_and_its_model_one_that_there_is() -> None:
         (read_token_logprobs, {"prompt": "a", "token_ids": [1]}, True),
     ]
     for read, fields, carries_adapter in bodies:
-        for body in ([], None, 3, "a"):
+        for body in NO_OBJECTS:
             with pytest.raises(CallerError):
                 read(body, limits=LIMITS, model_id=MODEL)
         error = refusal(partial(reading(read), **fields), model="other")
