@@ -107,14 +107,12 @@ class VocabularySpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _end_without_marks(cls, values: Any) -> Any:
-        """Let ``end`` be "word" by default where no punctuation is allowed."""
         if isinstance(values, dict) and values.get("punctuation") == "none":
             return {"end": "word", **values}
         return values
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        """Refuse a vocabulary that names no list, and lemmas of an inline list."""
         if self.lang is None and self.words is None and self.level is None:
             raise ValueError("a vocabulary needs lang, level or words")
         if self.words is not None and self.unit == "lemma":

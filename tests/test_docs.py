@@ -11,9 +11,8 @@ import yaml
 from deployments.contract import Decoding
 from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig
-from deployments.protocol.generation.authoring import AuthorMembers
-from deployments.protocol.generation.decoding import DecodingFields, DecodingMembers
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.decoding import AuthorMembers, DecodingFields, DecodingMembers
+from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.prompts.chat_template import ENGLISH
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body

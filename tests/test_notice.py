@@ -15,9 +15,9 @@ SHIPPED = (
     "LICENSE",
     "NOTICE",
     "deployments/page/static/LICENSES.txt",
-    "deployments/protocol/openapi/docs/LICENSE",
-    "deployments/protocol/openapi/docs/NOTICE",
-    "deployments/protocol/openapi/docs/swagger-ui-bundle.js.LICENSE.txt",
+    "deployments/protocol/swagger_ui/LICENSE",
+    "deployments/protocol/swagger_ui/NOTICE",
+    "deployments/protocol/swagger_ui/swagger-ui-bundle.js.LICENSE.txt",
     "vocab/lists/data/NOTICE",
 )
 

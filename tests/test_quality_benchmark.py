@@ -24,7 +24,7 @@ from benchmarks.prose.rows import (
 from benchmarks.prose.served import missing
 from benchmarks.prose.steps import steps_key
 from benchmarks.quality import with_template
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 GREEDY, FREE = find_method("greedy")[0], find_method("free-greedy")[0]

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from deployments.contract import VocabularySpec
-from deployments.protocol.generation.vocabulary import ListMembers, VocabularyFields
 from deployments.protocol.validation import validate
+from deployments.protocol.vocabulary import ListMembers, VocabularyFields
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES, MAX_WORD_CHARS, Limits
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import AskedSource, Unit, WordList, inline_word_list, load_word_list

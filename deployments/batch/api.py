@@ -21,6 +21,7 @@ from deployments.ingress.body import parse_json, read_json_body, read_query, who
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.ingress.route import Handler, Routes
 from deployments.ingress.stream import caller_of, unless_client_leaves
+from deployments.protocol.answers import Batch, BatchPage, DeletedFile, File, FilePage, Job
 from deployments.protocol.batches import (
     MAX_BATCHES_LISTED,
     MAX_FILES_LISTED,
@@ -29,8 +30,7 @@ from deployments.protocol.batches import (
     read_expiry,
     read_parameters,
 )
-from deployments.protocol.openapi.answers import Batch, BatchPage, DeletedFile, File, FilePage, Job
-from deployments.protocol.openapi.document import BINARY, BYTES
+from deployments.protocol.openapi import BINARY, BYTES
 from deployments.protocol.validation import Schema
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings

@@ -20,7 +20,7 @@ from deployments.batch.store import BatchStore, DamagedRecordError
 from deployments.contract import LineAnswer, LineRequest
 from deployments.errors import ApiError, EngineDiedError, EngineError
 from deployments.process_setup import run_ready_hook, set_up_process
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.service import Settings
 from deployments.storage import Location, StorageError
 

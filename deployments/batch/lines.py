@@ -15,7 +15,7 @@ from deployments.batch.models import Batch, LineResult
 from deployments.contract import LineAnswer, status_and_body
 from deployments.errors import ApiError, BadRequestError, printable
 from deployments.protocol.batches import ENDPOINT
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.protocol.strict_json import JsonError, loads, raw_lines
 from deployments.settings.limits import MAX_JSON_DEPTH, Limits
 

@@ -28,7 +28,7 @@ from deployments.batch.lines import (
 )
 from deployments.batch.models import TERMINAL, Batch, File, LineResult, OpenBatch, Status, is_id
 from deployments.batch.store import BatchStore
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.batch import BatchSettings
 from deployments.settings.limits import Limits
 from deployments.storage import Location

@@ -8,9 +8,10 @@ as it was.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Request
+from pydantic import Field
 from starlette.responses import PlainTextResponse, Response
 
 from deployments.adapter_register import Register, Registered
@@ -27,10 +28,40 @@ from deployments.errors import (
 from deployments.ingress.body import read_checked
 from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Routes
-from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest, read_change
+from deployments.protocol.validation import Body, ModelName, validate
 from deployments.settings.service import Settings
 from deployments.settings.types import is_adapter_name
 from vocab.adapters import AdapterError
+
+_UNSUPPORTED: Final = ("is_3d_lora_weight", "lora_int_id")
+
+
+class LoadLoraAdapterRequest(Body):
+    """Loads an adapter, with a key of an operator."""
+
+    lora_name: ModelName
+    """What requests call it: as their ``model``, or as ``vocab.adapter``."""
+    lora_path: Annotated[str, Field(min_length=1, max_length=4096)]
+    """Its folder, where the service runs, or its id at Hugging Face."""
+    load_inplace: bool | None = None
+    """Whether it takes the place of one of that name; by default that is an error."""
+
+
+class UnloadLoraAdapterRequest(Body):
+    """Unloads an adapter that was loaded at run time, with a key of an operator."""
+
+    lora_name: ModelName
+
+
+Change = TypeVar("Change", LoadLoraAdapterRequest, UnloadLoraAdapterRequest)
+
+
+def read_change(model: type[Change], body: Any) -> Change:
+    """Check the parsed body of a request that loads or unloads an adapter; CallerError names the first fault."""
+    for name in _UNSUPPORTED:
+        if isinstance(body, dict) and name in body:
+            raise BadRequestError(f"'{name}' of vLLM is not supported here. Leave it out.", name)
+    return validate(model, body)
 
 
 def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:

@@ -30,9 +30,9 @@ from deployments.ingress.texts import add_texts, add_tokenization
 from deployments.ingress.vocabularies import add_vocabularies, add_word_tools
 from deployments.page.bundle import Bundle
 from deployments.process_setup import run_ready_hook, set_up_process
-from deployments.protocol.adapters import AdapterNames, model_not_found
-from deployments.protocol.openapi.answers import Health, Model, ModelList
-from deployments.protocol.openapi.document import document, documentation
+from deployments.protocol.answers import Health, Model, ModelList
+from deployments.protocol.openapi import document, documentation
+from deployments.protocol.reader import AdapterNames, model_not_found
 from deployments.rates import Rates
 from deployments.settings.service import Settings
 

@@ -27,10 +27,16 @@ from deployments.ingress.route import Places, Routes
 from deployments.ingress.stream import WholeAnswer, api_errors, unless_client_leaves
 from deployments.page.docx_file import write_docx
 from deployments.page.worksheet_files import WORKSHEET_FORMATS
-from deployments.protocol.documents import DOCX, DocumentRequest, read_document
-from deployments.protocol.openapi.answers import DocumentText
-from deployments.protocol.openapi.document import BINARY, BYTES
-from deployments.protocol.worksheets import MEDIA_TYPES, WorksheetRequest, read_worksheet
+from deployments.protocol.answers import DocumentText
+from deployments.protocol.documents import (
+    DOCX,
+    MEDIA_TYPES,
+    DocumentRequest,
+    WorksheetRequest,
+    read_document,
+    read_worksheet,
+)
+from deployments.protocol.openapi import BINARY, BYTES
 from deployments.settings.limits import MAX_CHECK_BYTES, Limits
 from deployments.settings.service import Settings
 from vocab.documents.process import REFUSED, command

@@ -9,7 +9,7 @@ from starlette.types import Scope
 from deployments.contract import ChatBody, prompts_of
 from deployments.errors import BadRequestError, ForbiddenError, RateKind, RateLimitError
 from deployments.ingress.stream import add_headers
-from deployments.protocol.generation.reader import ChatRequest
+from deployments.protocol.reader import ChatRequest
 from deployments.rates import RateExceededError, Rates, RateState
 from deployments.settings.service import Settings
 

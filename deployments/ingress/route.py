@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import MethodNotAllowedError, NotFoundError
 from deployments.ingress.connections.budgets import SLOT, SharedBudget
-from deployments.protocol.openapi.document import Operation, OperationAnswer, OperationBody
+from deployments.protocol.openapi import Operation, OperationAnswer, OperationBody
 from deployments.protocol.validation import Schema
 from deployments.settings.keys import Part
 

@@ -27,9 +27,9 @@ from deployments.ingress.key_limits import num_prompt_tokens, take_tokens
 from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Places, Routes
 from deployments.ingress.stream import api_errors, caller_of, owner_of, unless_client_leaves
-from deployments.protocol.adapters import AdapterNames
-from deployments.protocol.openapi.document import BINARY, BYTES
-from deployments.protocol.rows import LogprobsRequest, TokenLogprobsRequest, read_logprobs, read_token_logprobs
+from deployments.protocol.openapi import BINARY, BYTES
+from deployments.protocol.reader import AdapterNames
+from deployments.protocol.tokens import LogprobsRequest, TokenLogprobsRequest, read_logprobs, read_token_logprobs
 from deployments.rates import Rates
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight

@@ -14,18 +14,17 @@ from deployments.ingress.key_limits import num_tokens, take_tokens
 from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Places, Routes
 from deployments.ingress.stream import api_errors, caller_of, respond, unless_client_leaves
-from deployments.protocol.adapters import AdapterNames
-from deployments.protocol.generation.chat import ChatCompletionRequest
-from deployments.protocol.generation.completion import CompletionRequest
-from deployments.protocol.generation.generate import GenerateRequest, GenerateRequestReader, rename, reshape_answer
-from deployments.protocol.generation.reader import (
+from deployments.protocol.answers import ChatCompletion, Completion, DetokenizedText, Generated, Tokens
+from deployments.protocol.generate import GenerateRequest, GenerateRequestReader, rename, reshape_answer
+from deployments.protocol.generation import ChatCompletionRequest, CompletionRequest
+from deployments.protocol.reader import (
+    AdapterNames,
     ChatRequest,
     ChatRequestReader,
     CompletionRequestReader,
     check_max_tokens,
 )
-from deployments.protocol.openapi.answers import ChatCompletion, Completion, DetokenizedText, Generated, Tokens
-from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest, read_detokenize, read_tokenize
+from deployments.protocol.tokens import DetokenizeRequest, TokenizeRequest, read_detokenize, read_tokenize
 from deployments.rates import Rates
 from deployments.settings.service import Settings
 

@@ -15,20 +15,20 @@ from deployments.ingress.key_limits import CHARS_PER_TOKEN, take_tokens
 from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Handler, Places, Routes
 from deployments.ingress.stream import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
-from deployments.protocol.adapters import AdapterNames
-from deployments.protocol.openapi.answers import Exercises
-from deployments.protocol.openapi.document import TEXT
-from deployments.protocol.vocabularies import DEFAULT_LIMIT, WORD_PARAMETERS, CheckRequest, read_check
+from deployments.protocol.answers import Exercises
+from deployments.protocol.openapi import TEXT
+from deployments.protocol.reader import AdapterNames
 from deployments.protocol.word_tools import (
+    DEFAULT_LIMIT,
+    WORD_PARAMETERS,
+    CheckRequest,
     ExercisesRequest,
     NextWordsRequest,
     RewriteRequest,
     SwapRequest,
-    ToolRequest,
-    read_exercises,
-    read_next,
-    read_rewrite,
-    read_swap,
+    ToolFields,
+    read_check,
+    read_tool,
 )
 from deployments.rates import Rates
 from deployments.settings.limits import MAX_CHECK_BYTES, MAX_LISTED, MAX_NEXT_ROWS, MAX_REWRITE_TOKENS
@@ -135,10 +135,10 @@ def add_word_tools(
     def tool_route(tool: Tool, **declared: Any) -> Callable[[Handler], Handler]:
         return routes.add("POST", f"/v1/vocabularies/{tool}", part="chat", places=places, **declared)
 
-    async def respond_to(request: Request, tool: Tool, read: Callable[..., ToolRequest]) -> Response:
+    async def respond_to(request: Request, tool: Tool, body: type[ToolFields]) -> Response:
         """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
         backend.check_room(request.state.owner)
-        asked = await read_checked(request, limits, partial(read, **known))
+        asked = await read_checked(request, limits, partial(read_tool, body, **known))
         caller = caller_of(request)
         with api_errors(request, asked.list_param):
             await take_tokens(rates, request.scope, settings, _num_tool_tokens(tool, asked.body), _SHORTER)
@@ -149,22 +149,22 @@ def add_word_tools(
     @tool_route("next", body=NextWordsRequest, answer=NextWords)
     async def next_words(request: Request) -> Response:
         """The words of a list that are likeliest to follow a text, by the model's own probabilities."""
-        return await respond_to(request, "next", read_next)
+        return await respond_to(request, "next", NextWordsRequest)
 
     @tool_route("swap", body=SwapRequest, answer=OtherWords)
     async def swap_word(request: Request) -> Response:
         """The words of a list that fit best in the place of a word of a text."""
-        return await respond_to(request, "swap", read_swap)
+        return await respond_to(request, "swap", SwapRequest)
 
     @tool_route("rewrite", body=RewriteRequest, answer=RewrittenText, streams=True)
     async def rewrite(request: Request) -> Response:
         """A text in the words of a list, sentence by sentence."""
-        return await respond_to(request, "rewrite", read_rewrite)
+        return await respond_to(request, "rewrite", RewriteRequest)
 
     @tool_route("exercises", body=ExercisesRequest, answer=Exercises, streams=True)
     async def make_exercises(request: Request) -> Response:
         """Exercises from a text in the words of a list, each with its key."""
-        return await respond_to(request, "exercises", read_exercises)
+        return await respond_to(request, "exercises", ExercisesRequest)
 
 
 def _num_tool_tokens(tool: Tool, body: dict[str, Any]) -> int:

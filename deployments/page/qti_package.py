@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from deployments.protocol.worksheets import (
+from deployments.protocol.documents import (
     Dictation,
     Exercise,
     Gap,

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from deployments.page.docx_file import Sheet
 from deployments.page.qti_package import write_qti
-from deployments.protocol.documents import paragraphs
-from deployments.protocol.worksheets import (
+from deployments.protocol.documents import (
     Choice,
     Dictation,
     Exercise,
@@ -24,6 +23,7 @@ from deployments.protocol.worksheets import (
     Questions,
     TrueFalse,
     WorksheetRequest,
+    paragraphs,
 )
 
 _KEY: Final = "Key"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.protocol.validation import Body, unknown_name, validate
 from deployments.settings.limits import Limits
 

@@ -81,7 +81,6 @@ def at_most(number: int) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """Return the union tag of a value: an object, a list or a scalar."""
     # A model when it is serialized.
     if isinstance(value, dict | BaseModel):
         return "an object"
@@ -110,7 +109,6 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, value: Any) -> Any:
-        """Raise an error for the first unknown member of an object."""
         # Before pydantic, which would list them all.
         if isinstance(value, dict) and cls.model_config["extra"] == "forbid":
             known = member_names(cls)
@@ -124,6 +122,11 @@ class Loose(Body):
     """Unknown members are dropped."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+class NamesModel(Body):
+    model: ModelName | None = None
+    """The model that is served, or one of its adapters; by default the model."""
 
 
 Model = TypeVar("Model", bound=Body)
@@ -231,7 +234,6 @@ def _branches(schema: Schema, root: Schema) -> Iterator[Schema]:
 
 
 def _describe(branches: list[Schema]) -> str:
-    """Describe in words what fits one of these schemas."""
     choices = [choice for one in branches for choice in one.get("enum", [one["const"]] if "const" in one else [])]
     texts = [_describe_one(one) for one in branches if not one.keys() & {"enum", "const"}]
     if choices:
@@ -266,6 +268,5 @@ def _describe_one(schema: Schema) -> str:
 
 
 def _size(schema: Schema, unit: str) -> str:
-    """Describe a schema's least and largest size in words; empty where it has none."""
     given = [(words, schema[key]) for start, words in _SIZES for key in schema if key.startswith(start) and schema[key]]
     return f" of {' and '.join(f'{words} {number}' for words, number in given)} {unit}" if given else ""

@@ -1,74 +1,80 @@
-"""The bodies of the word tools: next words, other words for one, a text in the words of a list, exercises from one."""
+"""The bodies of the word tools: the check of a text, next words, other words for one, a text in the words of a list,
+exercises from one.
+"""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from typing_extensions import override
 
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
-from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
-from deployments.protocol.generation.authoring import AuthorMembers
-from deployments.protocol.generation.decoding import DecodingMembers
-from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, INT64_MAX, ModelName, member_names, validate
-from deployments.settings.limits import MAX_NEXT_WORDS, MAX_TOOL_CHARS, Limits
+from deployments.protocol.decoding import AuthorMembers, DecodingMembers
+from deployments.protocol.reader import NO_ADAPTERS, AdapterNames
+from deployments.protocol.structure import JsonSchema
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, NamesModel, member_names, validate
+from deployments.protocol.vocabulary import ChangedWords, VocabularyFields, clean_entries
+from deployments.settings.limits import MAX_CHECK_BYTES, MAX_NEXT_WORDS, MAX_TOOL_CHARS, Limits
 from vocab.answers import ExerciseKind
+from vocab.errors import StructureError
 from vocab.lists.wordlists import unspaced_language
 from vocab.marks import APOSTROPHES
+from vocab.matching.structure.schema import PreparedSchema, prepare
+from vocab.text.formats import Format
 from vocab.text.units import word_pattern
 
-TOP: Final = 20
-"""Words of an answer, where a request names no number."""
+WORD_PARAMETERS: Final = ("offset", "limit", "q")
+DEFAULT_LIMIT: Final = 100
 
-_OF_ANSWERS: Final = frozenset((*member_names(DecodingMembers), *member_names(AuthorMembers)))
+_OF_ANSWERS: Final = (*member_names(DecodingMembers), *member_names(AuthorMembers))
+"""Members of ``vocab`` that no word tool takes."""
 
 MAX_CANDIDATES: Final = 8
 """Sequences of the engine at once."""
-
-_REWRITE: Final[Mapping[str, Any]] = {
-    "keep_names": True,
-    "force": False,
-    "candidates": 1,
-    "temperature": 0.5,
-    "stream": False,
-}
-"""What a request to rewrite a text has by default."""
 
 EXERCISE_KINDS: Final[tuple[ExerciseKind, ...]] = get_args(ExerciseKind)
 
 MAX_ITEMS: Final = 20
 """Of an exercise; each takes the model some readings of a sentence."""
 
-_EXERCISES: Final[Mapping[str, Any]] = {
-    "kinds": list(EXERCISE_KINDS),
-    "num_items": 5,
-    "keep_names": True,
-    "stream": False,
-}
-"""What a request for exercises has by default."""
-
 Text = Annotated[str, Field(max_length=MAX_TOOL_CHARS)]
 Top = Annotated[int, Field(ge=1, le=MAX_NEXT_WORDS)]
 Offset = Annotated[int, Field(ge=0, le=INT32_MAX)]
 
 
-class NextWordsRequest(VocabularyFields):
+def _once_each(kinds: list[ExerciseKind]) -> list[ExerciseKind]:
+    return list(dict.fromkeys(kinds))
+
+
+class ToolFields(VocabularyFields, NamesModel):
+    defaults: ClassVar[Mapping[str, Any]]
+    """What a request has that does not say so."""
+
+    def check(self, vocabulary: VocabularySpec) -> None:
+        """Check the fields together, beside the list that was asked for.
+
+        Raises:
+            BadRequestError: They do not go together.
+        """
+
+
+class NextWordsRequest(ToolFields):
     """Asks for the likeliest words of a list after a text."""
 
-    model: ModelName | None = None
-    """The model that is served, or one of its adapters; by default the model."""
+    defaults: ClassVar[Mapping[str, Any]] = {"top": 20}
+
     text: Text
     """What stands before the word; blanks at its end belong to the word. The first word of a line where it is empty."""
     top: Top | None = None
     """How many words, by default 20."""
 
 
-class SwapRequest(VocabularyFields):
+class SwapRequest(ToolFields):
     """Asks for words of a list that could stand in the place of one."""
 
-    model: ModelName | None = None
-    """The model that is served, or one of its adapters; by default the model."""
+    defaults: ClassVar[Mapping[str, Any]] = {"top": 20}
+
     text: Text
     start: Offset
     """Where the word begins in ``text``, in code points."""
@@ -77,12 +83,31 @@ class SwapRequest(VocabularyFields):
     top: Top | None = None
     """How many words, by default 20."""
 
+    @override
+    def check(self, vocabulary: VocabularySpec) -> None:
+        if self.end > len(self.text):
+            length = len(self.text)
+            raise BadRequestError(f"'end' must be at most {length}, the length of 'text' in code points.", "end")
+        if self.start >= self.end:
+            raise BadRequestError("'start' must be less than 'end': together they are one word of 'text'.", "start")
+        # Of a text without spaces only the dictionary knows the words: a replica checks them.
+        has_spaces = unspaced_language(vocabulary.lang) is None
+        if has_spaces and not _is_word(self.text, self.start, self.end):
+            nearest = _nearest(self.text, self.start)
+            raise BadRequestError(f"'start' and 'end' must be those of one word of 'text'; {nearest}.", "start")
 
-class RewriteRequest(VocabularyFields):
+
+class RewriteRequest(ToolFields):
     """Asks for a text in the words of a list."""
 
-    model: ModelName | None = None
-    """The model that is served, or one of its adapters; by default the model."""
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "keep_names": True,
+        "force": False,
+        "candidates": 1,
+        "temperature": 0.5,
+        "stream": False,
+    }
+
     text: Annotated[str, Field(min_length=1, max_length=MAX_TOOL_CHARS)]
     keep_names: bool | None = None
     """Whether names that are not listed count as listed, as by default: words with a capital inside a sentence."""
@@ -99,14 +124,22 @@ class RewriteRequest(VocabularyFields):
     """Whether each part is sent when it is written."""
 
 
-class ExercisesRequest(VocabularyFields):
+class ExercisesRequest(ToolFields):
     """Asks for exercises from a text, all of whose words are in a list."""
 
-    model: ModelName | None = None
-    """The model that is served, or one of its adapters; by default the model."""
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "kinds": list(EXERCISE_KINDS),
+        "num_items": 5,
+        "keep_names": True,
+        "stream": False,
+    }
+
     text: Annotated[str, Field(min_length=1, max_length=MAX_TOOL_CHARS)]
     """Sentences that have other words are not used."""
-    kinds: Annotated[list[ExerciseKind], Field(min_length=1, max_length=len(EXERCISE_KINDS))] | None = None
+    kinds: (
+        Annotated[list[ExerciseKind], Field(min_length=1, max_length=len(EXERCISE_KINDS)), AfterValidator(_once_each)]
+        | None
+    ) = None
     """Which, in this order; by default all."""
     num_items: Annotated[int, Field(ge=1, le=MAX_ITEMS)] | None = None
     """Of each exercise, by default 5."""
@@ -131,58 +164,7 @@ class ToolRequest(NamedTuple):
     list_param: str
 
 
-def read_next(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> ToolRequest:
-    """Check the parsed body of a request to ``/v1/vocabularies/next``.
-
-    Raises:
-        CallerError: The first fault found; ``param`` names the field.
-    """
-    return _read(NextWordsRequest, body, limits, model_id, adapters, {"top": TOP})
-
-
-def read_swap(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> ToolRequest:
-    """Check the parsed body of a request to ``/v1/vocabularies/swap``.
-
-    Raises:
-        CallerError: The first fault found; ``param`` names the field.
-    """
-    request = _read(SwapRequest, body, limits, model_id, adapters, {"top": TOP})
-    text, start, end = (request.body[name] for name in ("text", "start", "end"))
-    if end > len(text):
-        raise BadRequestError(f"'end' must be at most {len(text)}, the length of 'text' in code points.", "end")
-    if start >= end:
-        raise BadRequestError("'start' must be less than 'end': together they are one word of 'text'.", "start")
-    # Of a text without spaces only the dictionary knows the words: a replica checks them.
-    has_spaces = unspaced_language(request.vocabulary.lang) is None
-    if has_spaces and not _is_word(text, start, end):
-        raise BadRequestError(
-            f"'start' and 'end' must be those of one word of 'text'; {_nearest(text, start)}.", "start"
-        )
-    return request
-
-
-def read_rewrite(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> ToolRequest:
-    """Check the parsed body of a request to ``/v1/vocabularies/rewrite``.
-
-    Raises:
-        CallerError: The first fault found; ``param`` names the field.
-    """
-    return _read(RewriteRequest, body, limits, model_id, adapters, _REWRITE)
-
-
-def read_exercises(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> ToolRequest:
-    """Check the parsed body of a request to ``/v1/vocabularies/exercises``; each kind counts once.
-
-    Raises:
-        CallerError: The first fault found; ``param`` names the field.
-    """
-    request = _read(ExercisesRequest, body, limits, model_id, adapters, _EXERCISES)
-    request.body["kinds"] = list(dict.fromkeys(request.body["kinds"]))
-    return request
-
-
 def _is_word(text: str, start: int, end: int) -> bool:
-    """Return whether a span of a text is one word; either part of an elision is one too."""
     for match in word_pattern().finditer(text, start):
         first, last = match.span()
         begins = start == 0 or not text[start - 1].isalnum()
@@ -193,7 +175,6 @@ def _is_word(text: str, start: int, end: int) -> bool:
 
 
 def _nearest(text: str, start: int) -> str:
-    """Return a phrase for an error that names the word nearest to ``start``."""
     words = [(abs(match.start() - start), match) for match in word_pattern().finditer(text)]
     if not words:
         return "there is none in it"
@@ -201,15 +182,14 @@ def _nearest(text: str, start: int) -> str:
     return f"the nearest is {printable(match[0])!r}, from {match.start()} to {match.end()}"
 
 
-def _read(
-    model: type[VocabularyFields],
-    body: Any,
-    limits: Limits,
-    model_id: str,
-    adapters: AdapterNames,
-    defaults: Mapping[str, Any],
+def read_tool(
+    model: type[ToolFields], body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS
 ) -> ToolRequest:
-    """Check the body of a word tool: it needs a vocabulary, without members about answers."""
+    """Check the parsed body of a request to a word tool: it needs a vocabulary, without members about answers.
+
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
     request = validate(model, body, limits)
     vocabulary = request.vocabulary()
     if vocabulary is None:
@@ -217,7 +197,7 @@ def _read(
             '\'vocab\' is missing: name a word list, as in {"vocab": {"lang": "en", "n_words": 1000}}.', "vocab"
         )
     if request.vocab is not None:
-        for name in sorted(_OF_ANSWERS & request.vocab.model_fields_set):
+        for name in sorted(_OF_ANSWERS):
             if getattr(request.vocab, name) is not None:
                 raise BadRequestError(
                     f"'vocab.{name}' is about how an answer is written. Leave it out.", f"vocab.{name}"
@@ -225,4 +205,69 @@ def _read(
     given = request.model_dump(exclude_none=True, exclude=set(VocabularyFields.model_fields))
     adapters.check_body(given, model_id)
     adapters.check_asked(request.adapter, given.get("model", model_id), model_id)
-    return ToolRequest({**defaults, **given, "adapter": request.adapter}, vocabulary, request.list_param)
+    request.check(vocabulary)
+    return ToolRequest({**model.defaults, **given, "adapter": request.adapter}, vocabulary, request.list_param)
+
+
+class CheckRequest(VocabularyFields):
+    """Asks which words of a text are in a list."""
+
+    text: Annotated[str, Field(max_length=MAX_CHECK_BYTES)]
+    format: Format | None = None
+    """Of the answer: ``json`` (the default), ``csv`` with a row for every place, or ``html``, a page."""
+    new_words: ChangedWords | None = None
+    """Words that the text is meant to have although the list lacks them: they are counted apart."""
+    words: bool | None = None
+    """Whether the answer has every word of the text with its place, as ``words``; for ``json``."""
+    readings: bool | None = None
+    """Whether each of the ``words`` has its ``reading``: of Chinese in pinyin, of Japanese in hiragana. With ``html``
+    they stand above the words."""
+    schema_: Annotated[JsonSchema | None, Field(alias="schema")] = None
+    """The text is JSON of this JSON schema: the strings that it does not fix are checked, and each word that is not
+    allowed has the JSON ``pointer`` to its string; for ``json``."""
+
+
+class CheckedText(NamedTuple):
+    """A checked request to check a text; ``list_param`` is the field that names the list."""
+
+    spec: VocabularySpec
+    text: str
+    form: Format
+    new_words: tuple[str, ...]
+    with_words: bool
+    schema: PreparedSchema | None
+    with_readings: bool
+    list_param: str
+
+
+def read_check(body: Any, *, limits: Limits) -> CheckedText:
+    """Check the parsed body of a request to ``/v1/vocabularies/check``. Numbers are allowed unless it forbids them.
+
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
+    request = validate(CheckRequest, body, limits)
+    spec = request.vocabulary()
+    if spec is None:
+        raise BadRequestError("'vocab' is missing: it must name the list that the text is checked against.", "vocab")
+    members = request.vocab
+    for name in _OF_ANSWERS:
+        if members is not None and getattr(members, name) is not None:
+            raise BadRequestError(
+                f"'vocab.{name}' says how a text is written, and this one is there: leave it out.", f"vocab.{name}"
+            )
+    spec = spec.model_copy(update={"numbers": members is None or members.numbers is not False})
+    new_words = clean_entries(request.new_words or (), "new_words", unspaced_language(spec.lang))
+    with_words, form = bool(request.words), request.format or "json"
+    if with_words and form != "json":
+        raise BadRequestError(f"'words' needs 'format' to be 'json', and it is '{form}'.", "words")
+    with_readings = bool(request.readings)
+    if with_readings and not with_words and form != "html":
+        raise BadRequestError("'readings' needs 'words', or 'format' to be 'html'.", "readings")
+    if request.schema_ is not None and form != "json":
+        raise BadRequestError(f"'schema' needs 'format' to be 'json', and it is '{form}'.", "schema")
+    try:
+        schema = None if request.schema_ is None else prepare(request.schema_)
+    except StructureError as error:
+        raise BadRequestError(f"'schema' cannot stand beside a word list: {error}.", "schema") from None
+    return CheckedText(spec, request.text, form, new_words, with_words, schema, with_readings, request.list_param)

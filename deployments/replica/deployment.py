@@ -35,7 +35,7 @@ from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.metrics import report_replica
 from deployments.process_setup import run_ready_hook, set_up_process
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
 from deployments.replica.answers.chat_answerer import ChatAnswerer
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer

@@ -184,7 +184,6 @@ class Limits(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_fixed(cls, values: Any) -> Any:
-        """Refuse what was a setting once, by its name."""
         for name in values if isinstance(values, dict) else ():
             if name not in cls.model_fields and (fixed := globals().get(str(name).upper())) is not None:
                 raise ValueError(f"limits.{name} is no longer a setting: it is always {fixed}; leave it out")
@@ -192,7 +191,6 @@ class Limits(BaseModel):
 
     @model_validator(mode="after")
     def _check_allowed(self) -> Self:
-        """Refuse an ``allowed_new_tokens`` above ``max_new_tokens``."""
         if max(self.allowed_new_tokens, default=0) > self.max_new_tokens:
             raise ValueError("expected no number in allowed_new_tokens above max_new_tokens")
         return self

@@ -26,12 +26,12 @@ from deployments.rates import IN_MEMORY
 from deployments.settings.batch import BatchSettings
 from deployments.settings.keys import DEFAULT_OWNER, Key, digest_of
 from deployments.settings.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, Limits
-from deployments.settings.scaling import Autoscaling
 from deployments.settings.sources import PREFIX, SECRET_NAME, Sources, describe
 from deployments.settings.sources import SettingsError as SettingsError
 from deployments.settings.types import (
     AdapterSources,
     ArtefactStoreUrl,
+    Autoscaling,
     CommaSeparated,
     LogLevel,
     NamedKeys,
@@ -244,7 +244,6 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_model_id(cls, values: Any) -> Any:
-        """Set a missing ``model_id`` to the model's id, or its folder's last part."""
         if isinstance(values, Mapping) and not values.get("model_id"):
             name = str(values.get("model_name") or cls.model_fields["model_name"].default)
             is_folder = name.startswith(("/", "./", "../", "~"))

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource
 from typing_extensions import override
 
-from deployments.settings.scaling import REPLACED
+from deployments.settings.types import REPLACED
 
 Given: TypeAlias = Mapping[str, str]
 """Settings, and their values as a variable would give them."""
@@ -336,7 +336,6 @@ class Sources:
 
 
 def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted names of the settings in a source's values."""
     for name, value in values.items():
         inner = model.model_fields[name].annotation if name in model.model_fields else None
         if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(value, Mapping):

@@ -16,13 +16,18 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 import wordbound
-from deployments.protocol.documents import DocumentRequest, GlossaryEntry
-from deployments.protocol.generation.vocabulary import ListMembers
-from deployments.protocol.openapi import answers
-from deployments.protocol.rows import LogprobsRequest, TokenLogprobsRequest
-from deployments.protocol.vocabularies import WORD_PARAMETERS, CheckRequest
-from deployments.protocol.word_tools import ExercisesRequest, NextWordsRequest, RewriteRequest, SwapRequest
-from deployments.protocol.worksheets import Exercise, WorksheetRequest
+from deployments.protocol import answers
+from deployments.protocol.documents import DocumentRequest, Exercise, GlossaryEntry, WorksheetRequest
+from deployments.protocol.tokens import LogprobsRequest, TokenLogprobsRequest
+from deployments.protocol.vocabulary import ListMembers
+from deployments.protocol.word_tools import (
+    WORD_PARAMETERS,
+    CheckRequest,
+    ExercisesRequest,
+    NextWordsRequest,
+    RewriteRequest,
+    SwapRequest,
+)
 from tests.wordbound.cli.conftest import serving
 from wordbound import AsyncClient, AwayError, Client, RefusedError, ServiceError, routes
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from deployments.batch.api import add_batch_routes
 from deployments.ingress.app import create_app
-from deployments.protocol.openapi.document import document
+from deployments.protocol.openapi import document
 from deployments.settings.service import Settings
 from tools.docs.schema import Schema, in_words, prose, show
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import griffe
 
-from deployments.settings.scaling import REPLACED
 from deployments.settings.service import Settings
 from deployments.settings.sources import ENVIRONMENT, OLD_NAMES, PREFIX
+from deployments.settings.types import REPLACED
 from tools.docs.schema import Schema, in_words, prose, show
 
 ROOT: Final = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from deployments.contract import AskedWord, AuthorControls
 from deployments.errors import EngineError
-from deployments.protocol.generation.rules import AUTHOR_FIELDS
+from deployments.protocol.rules import AUTHOR_FIELDS
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
 from vocab.lists.wordlists import WordList, language_of, unspaced_language

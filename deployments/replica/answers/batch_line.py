@@ -31,7 +31,7 @@ from deployments.errors import (
     to_api_error,
 )
 from deployments.fair_semaphore import FairSemaphore
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
+from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_max_tokens
 from deployments.single_flight import SingleFlight
 
 logger = logging.getLogger("ray.serve")

@@ -15,7 +15,7 @@ from ray.serve.llm.deployment import LLMServer
 from deployments.contract import Answer, ChatBody, Part, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
 from deployments.metrics import ANSWERS
-from deployments.protocol.generation.listed_json import json_field, listed_schema, named_tool
+from deployments.protocol.listed_json import json_field, listed_schema, named_tool
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
 from deployments.replica.answers.forms import answer_form, with_model, with_timing

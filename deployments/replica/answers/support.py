@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from deployments.contract import TextRequest
 from deployments.errors import EngineError
-from deployments.protocol.generation.listed_json import json_field
-from deployments.protocol.generation.rules import AUTHOR_FIELDS, DETAILS, asked_of
+from deployments.protocol.listed_json import json_field
+from deployments.protocol.rules import AUTHOR_FIELDS, DETAILS, asked_of
 from deployments.replica.engine import configuration
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import has_own_spelling

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ray.serve.config import AutoscalingContext
 
-from deployments.settings.scaling import REPLACED, Autoscaling
+from deployments.settings.types import REPLACED, Autoscaling
 
 METRIC: Final = "interactive_sequences"
 """What each replica reports: sequences of interactive requests that run or wait in it."""

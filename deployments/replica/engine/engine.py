@@ -20,7 +20,7 @@ from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
 from deployments.contract import ChatBody, Part
 from deployments.errors import EngineError
-from deployments.protocol.generation.structure import structure_field
+from deployments.protocol.structure import structure_field
 from deployments.ray_private import engine_client, serving_chat, serving_completion
 from deployments.search.client import COPIES_ARGUMENT, STRUCTURE, SearchClient
 from deployments.search.logprobs import LogprobRecorder

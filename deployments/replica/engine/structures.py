@@ -25,8 +25,8 @@ from vllm.v1.structured_output.utils import choice_as_grammar
 
 from deployments.contract import ChatBody
 from deployments.errors import EngineError
-from deployments.protocol.generation.listed_json import listed_schema
-from deployments.protocol.generation.structure import SCHEMA_FIELD
+from deployments.protocol.listed_json import listed_schema
+from deployments.protocol.structure import SCHEMA_FIELD
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_pool import CompileLimits, ProcessInTurns

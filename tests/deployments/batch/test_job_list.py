@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deployments.batch.lines import Line, LineFault, read_lines, to_lines
 from deployments.errors import BadRequestError
 from deployments.protocol.batches import ENDPOINT, PARAMETERS, read_parameters
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.limits import Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments.batch.lines import Line, LineFault, read_lines
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.limits import Limits
 from tests.deployments.front import CHAT, LIMITS, MODEL, chat_body
 

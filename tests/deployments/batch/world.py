@@ -18,7 +18,7 @@ from deployments.batch.stages import Clock, Stages
 from deployments.batch.store import BatchStore
 from deployments.contract import LineAnswer, LineRequest
 from deployments.errors import EngineDiedError, EngineError, NotStartedError
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.batch import BatchSettings
 from deployments.settings.limits import BatchLimits
 from deployments.settings.service import Settings

@@ -14,7 +14,7 @@ from deployments import adapter_register
 from deployments.adapter_register import Register, Registered
 from deployments.errors import ApiError, BadRequestError, ConflictError, ModelNotFoundError, OverloadedError
 from deployments.ingress.adapter_loader import PRELOAD, SYNC, AdapterLoader
-from deployments.protocol.adapters import AdapterNames
+from deployments.protocol.reader import AdapterNames
 from deployments.settings.service import Settings
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
 from vocab.adapters import WEIGHTS, AdapterError

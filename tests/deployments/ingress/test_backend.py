@@ -31,8 +31,8 @@ from deployments.ingress.app import Ingress
 from deployments.ingress.replicas import HandleBackend
 from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.replica.engine.autoscaling import autoscaling_config
-from deployments.settings.scaling import Autoscaling
 from deployments.settings.service import Settings
+from deployments.settings.types import Autoscaling
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
 from tests.deployments.stand_in import NUM_TOKENS, WORDS, StandIn

@@ -16,9 +16,9 @@ from ray.serve.exceptions import ReplicaUnavailableError
 from deployments.contract import BEGUN, ENGINE_DEAD, ENGINE_START_S, Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import ApiError, EngineError, OverloadedError
 from deployments.ingress.replicas import HandleBackend
-from deployments.protocol.generation.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
-from deployments.settings.scaling import Autoscaling
+from deployments.protocol.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
 from deployments.settings.service import Settings
+from deployments.settings.types import Autoscaling
 from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.handles import Handle
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS

@@ -6,11 +6,8 @@ import pytest
 
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import CallerError
-from deployments.protocol.adapters import AdapterNames
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
-from deployments.protocol.rows import read_logprobs
-from deployments.protocol.tokenization import read_tokenize
-from deployments.protocol.word_tools import read_next
+from deployments.protocol.reader import AdapterNames, ChatRequest, ChatRequestReader
+from deployments.protocol.word_tools import NextWordsRequest, read_tool
 from deployments.settings.limits import Limits
 
 NAMES = AdapterNames(("a", "b"))
@@ -40,9 +37,9 @@ def test_an_adapter_is_a_model() -> None:
 )
 def test_null_asks_for_none_and_a_missing_member_for_one_that_fits(member: Any, adapter: str | None) -> None:
     assert read(vocab=EN | member).decoding.adapter == adapter
-    assert read_next(
-        {"text": "a", "vocab": EN | member}, limits=Limits(), model_id="base", adapters=NAMES
-    ).body["adapter"] == adapter  # fmt: skip
+    tool = {"text": "a", "vocab": EN | member}
+    found = read_tool(NextWordsRequest, tool, limits=Limits(), model_id="base", adapters=NAMES)
+    assert found.body["adapter"] == adapter
 
 
 def test_a_vocabulary_names_an_adapter_that_there_is_and_that_is_the_models() -> None:
@@ -57,10 +54,3 @@ def test_a_merged_adapter_cannot_be_left_out() -> None:
     merged = AdapterNames(("a",), merged="a")
     assert fault(merged, vocab=EN | {"adapter": None}) == (400, "vocab.adapter")
     assert read(merged, vocab=EN | {"adapter": "a"}).decoding.adapter == "a"
-
-
-def test_rows_and_tools_carry_the_adapter_and_not_the_model() -> None:
-    known: dict[str, Any] = {"limits": Limits(), "model_id": "base", "adapters": NAMES}
-    assert read_logprobs({"prompt": "a", "model": "a"}, **known)["model"] == "a"
-    assert "model" not in read_logprobs({"prompt": "a", "model": "base"}, **known)
-    assert "model" not in read_tokenize({"prompt": "a", "model": "a"}, **known)

@@ -4,6 +4,7 @@ import pytest
 
 from deployments.errors import BadRequestError
 from deployments.protocol.batches import BatchRequest, read_batch, read_expiry
+from tests.deployments.protocol.readers import NO_OBJECTS, Fault, each, refused_otherwise
 
 FIELDS = {"input_file_id": "file-1", "endpoint": "/v1/chat/completions", "completion_window": "24h"}
 DAY = 86400
@@ -34,55 +35,32 @@ def test_metadata_and_expiry_are_taken() -> None:
     assert (fields.output_expires_after and fields.output_expires_after.seconds) == 3600
 
 
-@pytest.mark.parametrize(
-    ("changes", "param"),
-    [
-        ({"input_file_id": ...}, "input_file_id"),
-        ({"input_file_id": None}, "input_file_id"),
-        ({"input_file_id": 5}, "input_file_id"),
-        ({"input_file_id": "x" * 101}, "input_file_id"),
-        ({"endpoint": ...}, "endpoint"),
-        ({"endpoint": "/v1/embeddings"}, "endpoint"),
-        ({"completion_window": ...}, "completion_window"),
-        ({"completion_window": 24}, "completion_window"),
-        ({"completion_window": "24"}, "completion_window"),
-        ({"completion_window": "0h"}, "completion_window"),
-        ({"completion_window": "-1h"}, "completion_window"),
-        ({"completion_window": "1.5h"}, "completion_window"),
-        ({"completion_window": "24H"}, "completion_window"),
-        ({"completion_window": "٢h"}, "completion_window"),
-        ({"completion_window": "31d"}, "completion_window"),
-        ({"completion_window": "24h\n"}, "completion_window"),
-        ({"metadata": []}, "metadata"),
-        ({"metadata": {"a": 1}}, "metadata"),
-        ({"metadata": {"a": None}}, "metadata"),
-        ({"metadata": {"k" * 65: ""}}, "metadata"),
-        ({"metadata": {"a": "v" * 513}}, "metadata"),
-        ({"metadata": {str(number): "" for number in range(17)}}, "metadata"),
-        ({"output_expires_after": {"seconds": 3600}}, "output_expires_after.anchor"),
-        ({"output_expires_after": {"anchor": "created_at"}}, "output_expires_after.seconds"),
-        ({"output_expires_after": 3600}, "output_expires_after"),
-        ({"output_expires_after": {"anchor": "now", "seconds": 3600}}, "output_expires_after.anchor"),
-        ({"output_expires_after": {"anchor": "created_at", "seconds": 3599}}, "output_expires_after.seconds"),
-        ({"completion_windows": "24h"}, "completion_windows"),
-        ({"model": "x"}, "model"),
+BAD_VALUES: dict[str, list[Any]] = {
+    "input_file_id": [..., None, 5, "x" * 101],
+    "endpoint": [..., "/v1/embeddings"],
+    "completion_window": [..., 24, "24", "0h", "-1h", "1.5h", "24H", "٢h", "31d", "24h\n"],
+    "metadata": [
+        *([], {"a": 1}, {"a": None}, {"k" * 65: ""}, {"a": "v" * 513}, {str(number): "" for number in range(17)})
     ],
-)
-def test_a_bad_field_is_refused_by_name(changes: dict[str, Any], param: str) -> None:
-    with pytest.raises(BadRequestError) as caught:
-        read(**changes)
-    assert caught.value.param == param
+    "output_expires_after": [3600],
+    "model": ["x"],
+}
 
 
-@pytest.mark.parametrize("body", [None, [], "x", 5])
-def test_a_body_is_an_object(body: Any) -> None:
-    with pytest.raises(BadRequestError):
-        read_batch(body, max_window_s=DAY)
-
-
-def test_an_unknown_field_gets_a_suggestion() -> None:
-    with pytest.raises(BadRequestError, match="Did you mean 'completion_window'"):
-        read(completion_windows="24h")
+def test_a_bad_field_is_refused_by_name() -> None:
+    faults: list[Fault] = [({name: value}, name, "") for name, value in each(BAD_VALUES)]
+    for expiry, member in (
+        ({"seconds": 3600}, "anchor"),
+        ({"anchor": "created_at"}, "seconds"),
+        ({"anchor": "now", "seconds": 3600}, "anchor"),
+        ({"anchor": "created_at", "seconds": 3599}, "seconds"),
+    ):
+        faults.append(({"output_expires_after": expiry}, f"output_expires_after.{member}", ""))
+    faults.append(({"completion_windows": "24h"}, "completion_windows", "Did you mean 'completion_window'"))
+    assert not refused_otherwise(faults, read)
+    for body in NO_OBJECTS:
+        with pytest.raises(BadRequestError):
+            read_batch(body, max_window_s=DAY)
 
 
 def test_an_expiry_has_both_its_members() -> None:

@@ -47,14 +47,6 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), FAULTS, ids=[text[:24].decode("latin-1") for text, _ in FAULTS])
-def test_what_is_not_json_is_refused_with_its_place_and_not_repeated(text: bytes, said: str) -> None:
-    with pytest.raises(JsonError) as caught:
-        loads(text, MAX_DEPTH)
-    assert said in str(caught.value)
-    assert "canar" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     "text",
     [

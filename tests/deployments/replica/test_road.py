@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.settings.service import Settings
 from deployments.vocabulary.deployment import Vocabulary

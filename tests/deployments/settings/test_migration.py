@@ -163,22 +163,19 @@ def test_names_that_are_no_settings_are_told_without_their_values(tmp_path: Path
     assert settings.warnings == (f"{tmp_path}/.env: these names are no settings and are ignored: NEVER_HEARD",)
 
 
-@pytest.mark.parametrize(
-    ("line", "parts"),
-    [
-        ("TORCH_DTYPE=float8", ["TORCH_DTYPE='float8'", "float32"]),
-        ("ALLOWED_MAX_NEW_TOKENS=16;256", ["ALLOWED_MAX_NEW_TOKENS='16;256'", "commas"]),
-        ("ALLOWED_MAX_NEW_TOKENS={}", ["ALLOWED_MAX_NEW_TOKENS='{}'", "commas"]),
-        ("PREBUILD_PREFIX=maybe", ["PREBUILD_PREFIX='maybe'", "integer"]),
-        ("PREBUILD_WORD_COUNTS=0,5", ["PREBUILD_WORD_COUNTS", "at least 1"]),
-        ("INPUT_OVERFLOW=ignore", ["INPUT_OVERFLOW='ignore'", "'error' or 'truncate'"]),
-    ],
-)
-def test_a_bad_value_in_the_file_is_named(tmp_path: Path, line: str, parts: list[str]) -> None:
-    with pytest.raises(SettingsError) as error:
-        read(tmp_path / ".env", "SECRET_TOKEN=k", line)
-    for part in parts:
-        assert part in str(error.value)
+def test_a_bad_value_in_the_file_is_named(tmp_path: Path) -> None:
+    for line, value, expected in (
+        ("TORCH_DTYPE=float8", "TORCH_DTYPE='float8'", "float32"),
+        ("ALLOWED_MAX_NEW_TOKENS=16;256", "ALLOWED_MAX_NEW_TOKENS='16;256'", "commas"),
+        ("ALLOWED_MAX_NEW_TOKENS={}", "ALLOWED_MAX_NEW_TOKENS='{}'", "commas"),
+        ("PREBUILD_PREFIX=maybe", "PREBUILD_PREFIX='maybe'", "integer"),
+        ("PREBUILD_WORD_COUNTS=0,5", "PREBUILD_WORD_COUNTS", "at least 1"),
+        ("INPUT_OVERFLOW=ignore", "INPUT_OVERFLOW='ignore'", "'error' or 'truncate'"),
+    ):
+        with pytest.raises(SettingsError) as error:
+            read(tmp_path / ".env", "SECRET_TOKEN=k", line)
+        assert value in str(error.value)
+        assert expected in str(error.value)
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import pytest
 from ray.serve.config import AutoscalingConfig
 
 from deployments.replica.engine.autoscaling import POLICY, autoscaling_config
-from deployments.settings.scaling import REPLACED
 from deployments.settings.service import Settings, SettingsError
+from deployments.settings.types import REPLACED
 
 
 def made(**said: object) -> AutoscalingConfig:

@@ -18,7 +18,7 @@ from deployments.contract import (
 )
 from deployments.errors import ApiError, EngineDiedError, EngineError, NotStartedError, OverloadedError
 from deployments.fair_semaphore import FairSemaphore
-from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
 from deployments.settings.limits import Limits
 from tests.deployments.stand_in import StandIn

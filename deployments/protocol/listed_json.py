@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.structure import DEFINITIONS, SCHEMA_FIELD
+from deployments.protocol.structure import DEFINITIONS, SCHEMA_FIELD
 from vocab.errors import StructureError
 from vocab.matching.structure.schema import PreparedSchema, prepare
 

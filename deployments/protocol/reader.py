@@ -1,4 +1,4 @@
-"""Check the body of a chat request or a completion and turn it into what the replica trusts.
+"""Check the body of a chat or a completion, with the model that it names, and turn it into what the replica trusts.
 
 Whether a list or a token exists, and how many tokens the prompt has, is checked later.
 """
@@ -8,27 +8,94 @@ from typing import Any, Final, Self
 
 from typing_extensions import override
 
-from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec, num_prompts
-from deployments.errors import BadRequestError, printable
-from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
-from deployments.protocol.generation import completion
-from deployments.protocol.generation.chat import (
+from deployments.adapter_register import Register
+from deployments.contract import AUTO_ADAPTER, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec, num_prompts
+from deployments.errors import BadRequestError, ModelNotFoundError, printable
+from deployments.protocol.decoding import decoding_of, sampling_defaults
+from deployments.protocol.generation import (
     ChatCompletionRequest,
+    CompletionFields,
+    CompletionRequest,
     EngineFields,
     GenerationRequest,
-    is_old_name,
-    is_refused,
 )
-from deployments.protocol.generation.completion import CompletionFields, CompletionRequest
-from deployments.protocol.generation.decoding import decoding_of, sampling_defaults
-from deployments.protocol.generation.listed_json import json_field, listed_schema
-from deployments.protocol.generation.rules import asked_of, check_together
-from deployments.protocol.generation.vocabulary import VocabularyFields, without_bad_words
+from deployments.protocol.listed_json import json_field, listed_schema
+from deployments.protocol.rules import asked_of, check_together
 from deployments.protocol.validation import json_schema, member_names, unknown_name, validate
+from deployments.protocol.vocabulary import VocabularyFields, without_bad_words
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 
 _VOCABULARY: Final = member_names(VocabularyFields)
+
+_OLD_NAMES: Final = "guided_"
+"""How vLLM's older names for structured outputs and their backend begin."""
+
+_USUAL_COMPLETION_TOKENS: Final = 16
+"""Of a completion that names no number, as OpenAI and vLLM have it."""
+
+_ADAPTER: Final = "vocab.adapter"
+
+
+@dataclass(frozen=True)
+class AdapterNames:
+    """The adapters of the model ``model_id``: those of the settings, and those in the register, which is read when
+    another name is asked for; ``merged`` is the one that is part of the weights, if any."""
+
+    names: tuple[str, ...] = ()
+    merged: str | None = None
+    register: Register | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(tuple(settings.lora), settings.merged_adapter, Register.of(settings))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names or (self.register is not None and name in self.register.read())
+
+    def check_model(self, name: Any, model_id: str) -> None:
+        """Raise ``ModelNotFoundError`` where ``name`` is neither the model nor an adapter."""
+        if name != model_id and name not in self:
+            raise model_not_found(str(name))
+
+    def check_body(self, given: dict[str, Any], model_id: str) -> None:
+        """Check the ``model`` of a body, and delete it unless it is an adapter.
+
+        Raises:
+            ModelNotFoundError: There is no such model.
+        """
+        self.check_model(given.get("model", model_id), model_id)
+        if given.get("model") == model_id:
+            del given["model"]
+
+    def check_asked(self, adapter: str | None, model: str, model_id: str) -> None:
+        """Check that a request's ``vocab.adapter`` exists and goes with its ``model``.
+
+        Raises:
+            ModelNotFoundError: There is no such adapter.
+            BadRequestError: The model is another adapter, or has one merged into it.
+        """
+        if adapter == AUTO_ADAPTER:
+            return
+        if adapter is not None and adapter not in self:
+            raise model_not_found(adapter, "adapter", _ADAPTER)
+        if adapter is None and self.merged is not None:
+            raise BadRequestError(
+                f"'{_ADAPTER}' cannot be null here, for the adapter '{self.merged}' is merged into the model: leave it "
+                "out.",
+                _ADAPTER,
+            )
+        if model not in (model_id, adapter):
+            raise BadRequestError(
+                f"'{_ADAPTER}' differs from 'model', which names another adapter: leave one of them out.", _ADAPTER
+            )
+
+
+NO_ADAPTERS: Final = AdapterNames()
+
+
+def model_not_found(name: str, kind: str = "model", param: str = "model") -> ModelNotFoundError:
+    return ModelNotFoundError(f"The {kind} '{printable(name)}' does not exist. GET /v1/models lists what does.", param)
 
 
 @dataclass(frozen=True)
@@ -56,6 +123,7 @@ class ChatRequestReader:
 
     _model: type[GenerationRequest] = ChatCompletionRequest
     _passed_on = frozenset(EngineFields.model_fields)
+    _has_messages = True
 
     def __init__(
         self, model_id: str, limits: Limits, *, hint: bool = True, adapters: AdapterNames = NO_ADAPTERS
@@ -69,7 +137,8 @@ class ChatRequestReader:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        return cls(settings.model_id, settings.limits, hint=settings.hint, adapters=AdapterNames.of(settings))
+        hint = settings.hint and cls._has_messages
+        return cls(settings.model_id, settings.limits, hint=hint, adapters=AdapterNames.of(settings))
 
     def read(self, body: Any) -> ChatRequest:
         """Check the parsed body of a request and split it into body, vocabulary and decoding.
@@ -88,7 +157,7 @@ class ChatRequestReader:
         has_vocabulary = bool(given.keys() & set(_VOCABULARY))
         if "structured_outputs" in given:
             # guidance's client sends both, for older servers of vLLM's.
-            given = {name: value for name, value in given.items() if not is_old_name(name)}
+            given = {name: value for name, value in given.items() if not name.startswith(_OLD_NAMES)}
         for name in filter(self._is_refused, given):
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
         if has_vocabulary and given.get("continue_final_message"):
@@ -96,7 +165,7 @@ class ChatRequestReader:
         return self._assemble(validate(self._model, given, self.limits))
 
     def _is_refused(self, name: str) -> bool:
-        return is_refused(name)
+        return name in self._model.unsupported or name.startswith(_OLD_NAMES)
 
     def _check_model(self, given: dict[str, Any]) -> None:
         """Let ``model`` be the served one by default; refuse names that do not exist."""
@@ -174,11 +243,7 @@ class CompletionRequestReader(ChatRequestReader):
 
     _model = CompletionRequest
     _passed_on = frozenset(CompletionFields.model_fields)
-
-    @classmethod
-    @override
-    def of(cls, settings: Settings) -> Self:
-        return cls(settings.model_id, settings.limits, hint=False, adapters=AdapterNames.of(settings))
+    _has_messages = False
 
     @override
     def read(self, body: Any) -> ChatRequest:
@@ -187,15 +252,11 @@ class CompletionRequestReader(ChatRequestReader):
         return request
 
     @override
-    def _is_refused(self, name: str) -> bool:
-        return completion.is_refused(name)
-
-    @override
     def _max_tokens(self, fields: dict[str, Any]) -> int:
         allowed = self.limits.allowed_new_tokens
         # Where only some numbers are allowed, the next above OpenAI's own default, or else the largest.
-        largest = max(allowed, default=min(completion.MAX_TOKENS, self.limits.max_new_tokens))
-        usual = min((number for number in allowed if number >= completion.MAX_TOKENS), default=largest)
+        largest = max(allowed, default=min(_USUAL_COMPLETION_TOKENS, self.limits.max_new_tokens))
+        usual = min((number for number in allowed if number >= _USUAL_COMPLETION_TOKENS), default=largest)
         return super()._max_tokens({"max_tokens": usual, **fields})
 
     def _check_combinations(self, request: ChatRequest) -> None:
@@ -249,7 +310,6 @@ def check_max_tokens(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
 
 
 def _unknown_field(name: str, known: list[str]) -> BadRequestError:
-    """Return the error for an unknown field; one like "vocab…" lists the vocabulary fields."""
     if name.lower().startswith("vocab"):
         shown, fields = printable(name), ", ".join(_VOCABULARY)
         return BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {fields}.", shown)

@@ -19,13 +19,13 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from deployments.protocol.generation.chat import ChatCompletionRequest
-from deployments.protocol.openapi.answers import Error
+from deployments.protocol.answers import Error
+from deployments.protocol.generation import ChatCompletionRequest
 from deployments.protocol.validation import Body, Schema, with_limits
 from deployments.settings.keys import Part
 from deployments.settings.limits import Limits
 
-_FOLDER: Final = Path(__file__).parent / "docs"
+_FOLDER: Final = Path(__file__).parent / "swagger_ui"
 _FILES: Final = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
 
 _ABOUT: Final = """OpenAI's chat completions and completions, with one addition: the words of an answer come from a word
@@ -118,7 +118,6 @@ def documentation(document: Schema) -> Mapping[str, Callable[[], Response]]:
 
 
 def _by_media(given: OperationBody | OperationAnswer) -> Mapping[str, type[Any] | Schema]:
-    """Return what is given by media type: a model is JSON's."""
     if given is None:
         return {}
     return given if isinstance(given, Mapping) else {"application/json": given}

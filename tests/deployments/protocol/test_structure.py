@@ -1,38 +1,75 @@
-"""References in a JSON schema lead to a definition that a finite value fits, or are refused with their place."""
+"""Row 22 of the faults: what a JSON schema of the client's, which the engine compiles, may hold.
+
+It has no regular expression, it is of bounded size, and its references lead to a definition that a finite value fits.
+"""
 
 import json
 import time
 from enum import Enum
 from typing import Any, Literal, Optional
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
-from pydantic_core import PydanticCustomError
 
-from deployments.errors import ApiError, BadRequestError
-from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.protocol.generation.structure import check_references, check_size
-from tests.deployments.front import LIMITS, MODEL, chat_body
-from tests.deployments.protocol.generation.test_structure import everywhere
+from deployments.errors import ApiError
+from tests.deployments.protocol.readers import not_taken, read_chat, refusal, refused_otherwise
 
-READER = ChatRequestReader(MODEL, LIMITS)
 LOOP = {"$ref": "#/$defs/a"}
+SLOW = "(a?){1,30000}b"
 
 
-def refusal_of(schema: dict[str, Any]) -> str | None:
-    try:
-        check_size(schema)
-        check_references(schema)
-    except PydanticCustomError as refused:
-        return refused.message()
-    return None
+def everywhere(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The schema in each field that may hold one, and the place."""
+    tool = {"type": "function", "function": {"name": "look", "parameters": schema}}
+    wrapper = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    return [
+        ("response_format.json_schema.schema", {"response_format": wrapper}),
+        ("structured_outputs.json", {"structured_outputs": {"json": schema}}),
+        ("tools", {"tools": [tool], "tool_choice": "required"}),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("schema", "place", "reason"),
-    [
+def refused_elsewhere(schemas: list[tuple[dict[str, Any], str]]) -> list[str]:
+    """Those that a field takes, or refuses with another message than one with this part."""
+    return refused_otherwise((fields, place, part) for schema, part in schemas for place, fields in everywhere(schema))
+
+
+def test_a_keyword_that_could_keep_the_engine_busy_is_refused() -> None:
+    slow: dict[str, Any] = {"type": "string", "pattern": SLOW}
+    schemas: list[tuple[dict[str, Any], str]] = [
+        (slow, "'pattern'"),
+        ({"type": "object", "properties": {"a": {"anyOf": [slow]}}}, "'pattern'"),
+        ({"$ref": "#/default", "default": slow}, "'pattern'"),
+        ({"$ref": "#/enum/0", "enum": [slow]}, "'pattern'"),
+        ({"type": "object", "patternProperties": {SLOW: {}}}, "'patternProperties'"),
+        ({"type": "object", "propertyNames": {"pattern": SLOW}}, "'propertyNames'"),
+        ({"type": "object", "minProperties": 100}, "'minProperties'"),
+        ({"type": "object", "maxProperties": 1.0}, "'maxProperties'"),
+    ]
+    assert not refused_elsewhere(schemas)
+    for schema, _ in schemas:
+        assert not any(SLOW in refusal(**fields).message for _, fields in everywhere(schema))
+
+
+def test_a_schema_that_is_too_large_is_refused() -> None:
+    schemas: list[tuple[dict[str, Any], str]] = [
+        ({"type": "object", "properties": {f"p{i}": {} for i in range(1000)}}, "1000 names and values"),
+        ({"enum": ["x" * 40_000]}, "characters"),
+        ({"type": "object", "properties": {"x" * 40_000: {}}}, "characters"),
+        ({"anyOf": [{"type": "string", "maxLength": 500}] * 5}, "2000 together"),
+        ({"type": "array", "minItems": 10**9}, "2000 together"),
+    ]
+    assert not refused_elsewhere(schemas)
+
+
+def test_choices_are_bounded_together() -> None:
+    read_chat(structured_outputs={"choice": ["x" * 30] * 1000})
+    assert refusal(structured_outputs={"choice": ["x" * 256] * 1000}).param == "structured_outputs.choice"
+
+
+def test_a_reference_that_leads_nowhere_is_refused_with_its_place() -> None:
+    references: list[tuple[dict[str, Any], str, str]] = [
         ({"$ref": "#"}, "#/$ref", "leads back"),
         ({"allOf": [{"$ref": "#"}]}, "#/allOf/0/$ref", "leads back"),
         ({"anyOf": [{"$ref": "#"}]}, "#/anyOf/0/$ref", "leads back"),
@@ -54,20 +91,12 @@ def refusal_of(schema: dict[str, Any]) -> str | None:
         ({"$ref": "#" + "/a" * 10_000}, "#/$ref", "is neither"),
         ({"$ref": "#/$defs/" + "a" * 129, "$defs": {"a" * 129: {}}}, "#/$ref", "is neither"),
         ({"properties": {"p" * 30_000: {"$ref": "a"}}}, "#/properties/" + "p" * 110, "is neither"),
-    ],
-)
-def test_a_reference_that_leads_nowhere_is_refused_with_its_place(
-    schema: dict[str, Any], place: str, reason: str
-) -> None:
-    # As a client's arrives: no object stands in two places.
-    for param, fields in everywhere(json.loads(json.dumps(schema))):
-        with pytest.raises(ApiError) as refused:
-            READER.read(chat_body(**fields))
-        assert isinstance(refused.value, BadRequestError)
-        assert refused.value.param == param
-        assert place in refused.value.message
-        assert reason in refused.value.message
-        assert len(refused.value.message) < 500
+    ]
+    for schema, place, reason in references:
+        # As a client's arrives: no object stands in two places.
+        for param, fields in everywhere(json.loads(json.dumps(schema))):
+            assert not refused_otherwise([(fields, param, place), (fields, param, reason)])
+            assert len(refusal(**fields).message) < 500
 
 
 class Colour(Enum):
@@ -133,13 +162,26 @@ FRIENDLY: list[dict[str, Any]] = [
     {"type": ["object", "null"], "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
     {"type": "array", "items": {"$ref": "#"}},
     {"oneOf": [], "anyOf": [True, {"$ref": "#"}]},
+    # Members that have the names of keywords.
+    {
+        "type": "object",
+        "properties": {
+            name: {"type": "string", "maxLength": 100} for name in ("pattern", "minProperties", "maxLength", "format")
+        },
+        "required": ["pattern"],
+        "additionalProperties": False,
+    },
+    # A form of a hundred members.
+    {
+        "type": "object",
+        "properties": {f"member_{i}": {"type": "string", "description": "What it says."} for i in range(100)},
+        "required": [f"member_{i}" for i in range(100)],
+    },
 ]
 
 
-@pytest.mark.parametrize("schema", FRIENDLY)
-def test_schemas_that_clients_write_are_accepted(schema: dict[str, Any]) -> None:
-    for _, fields in everywhere(schema):
-        READER.read(chat_body(**fields))
+def test_schemas_that_clients_write_are_accepted() -> None:
+    assert not not_taken(fields for schema in FRIENDLY for _, fields in everywhere(schema))
 
 
 def test_the_largest_schema_is_checked_in_little_time() -> None:
@@ -147,7 +189,7 @@ def test_the_largest_schema_is_checked_in_little_time() -> None:
     chain = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}]} for i in range(140)}
     schema = {"$ref": "#/$defs/d0", "$defs": {**chain, "d140": {}}}
     start = time.process_time()
-    assert refusal_of(schema) is None
+    read_chat(structured_outputs={"json": schema})
     assert time.process_time() - start < 0.5
 
 
@@ -187,7 +229,7 @@ SCHEMAS = st.recursive(
 def test_random_references_are_accepted_or_refused_as_the_callers_mistake(schema: dict[str, Any]) -> None:
     for param, fields in everywhere(schema):
         try:
-            READER.read(chat_body(**fields))
+            read_chat(**fields)
         except ApiError as refused:
             assert refused.status == 400
             assert (refused.param or "").startswith(param.partition(".")[0])

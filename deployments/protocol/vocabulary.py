@@ -3,14 +3,14 @@
 Whether the list exists, and whether the model can spell its words, only the vocabulary deployment knows.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
 from deployments.contract import AUTO_ADAPTER, VocabularySpec
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.authoring import AuthorMembers
-from deployments.protocol.generation.decoding import DecodingMembers
+from deployments.protocol.decoding import AuthorMembers, DecodingMembers
 from deployments.protocol.validation import INT64_MAX, AtMost, Body, ModelName, at_most, expected_error
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES, MAX_WORD_CHARS
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
@@ -35,7 +35,6 @@ def _check_printable(name: str) -> str:
 
 
 def _check_bytes(words: list[str]) -> list[str]:
-    """Refuse words that are more than ``max_list_bytes`` together."""
     if len("".join(words).encode()) > MAX_LIST_BYTES:
         raise expected_error(f"a list of words of at most {MAX_LIST_BYTES} bytes together")
     return words
@@ -131,7 +130,11 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
                 "vocab.segmentation",
             )
         members = {name: getattr(self, name) for name in ListMembers.model_fields}
-        given = {name: _clean_words(name, value, unspaced) for name, value in members.items() if value is not None}
+        given: dict[str, Any] = {
+            name: clean_entries(value, f"vocab.{name}", unspaced) if isinstance(value, list) else value
+            for name, value in members.items()
+            if value is not None
+        }
         if self.level is not None:
             given["lang"] = lang
             if self.level in BANDS:
@@ -141,15 +144,9 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
             _ = spec.options
         except OptionsError as error:
             raise BadRequestError(str(error), "vocab.end") from None
-        try:
-            spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
-        except OptionsError as error:
-            raise BadRequestError(str(error), "vocab.extra_words") from None
+        _check_changes(spec, "vocab.extra_words", "extra_words")
         spec = self.with_words(spec)
-        try:
-            spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
-        except OptionsError as error:
-            raise BadRequestError(str(error).replace("extra_words", "'vocab.must_use'"), "vocab.must_use") from None
+        _check_changes(spec, "vocab.must_use", "'vocab.must_use'")
         return spec
 
     def _language(self) -> str | None:
@@ -193,12 +190,22 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
             )
 
 
-def _clean_words(name: str, value: Any, unspaced: str | None) -> Any:
-    """Normalize a member that is a list of words; return any other as it is. ``unspaced`` is as in ``clean_words``."""
-    if not isinstance(value, list):
-        return value
+def _check_changes(spec: VocabularySpec, param: str, shown: str) -> None:
+    """Refuse a word that is added and left out; an error calls the added words ``shown``."""
     try:
-        return clean_words(value, f"vocab.{name}", unspaced)
+        spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
+    except OptionsError as error:
+        raise BadRequestError(str(error).replace("extra_words", shown), param) from None
+
+
+def clean_entries(words: Sequence[str], field: str, unspaced: str | None = None) -> tuple[str, ...]:
+    """Return words as a list has them; ``unspaced`` is as in ``clean_words``.
+
+    Raises:
+        BadRequestError: An entry cannot be a word; ``param`` is its place in ``field``.
+    """
+    try:
+        return clean_words(words, field, unspaced)
     except InvalidWordListError as error:
         # "vocab.words[3]: a control character …"
         message = str(error)

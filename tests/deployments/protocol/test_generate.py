@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from deployments.contract import Answer
-from deployments.errors import ApiError, BadRequestError, EngineError
-from deployments.protocol.generation.decoding import DEFAULT_SAMPLING
-from deployments.protocol.generation.generate import GenerateRequestReader, reshape_answer
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
+from deployments.errors import BadRequestError, EngineError
+from deployments.protocol.decoding import DEFAULT_SAMPLING
+from deployments.protocol.generate import GenerateRequestReader, reshape_answer
+from deployments.protocol.reader import ChatRequest
 from tests.deployments.front import KEYS, LIMITS, MODEL, Front, assert_error, chat_body
+from tests.deployments.protocol.readers import NO_OBJECTS, READER, refusal, refused_otherwise
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 
 PROMPT = "Tell me a story."
@@ -21,7 +22,7 @@ DONE = "data: [DONE]\n\n"
 
 
 def read(**fields: Any) -> ChatRequest:
-    return GenerateRequestReader(ChatRequestReader(MODEL, LIMITS)).read({"prompt": PROMPT, **fields})
+    return GenerateRequestReader(READER).read({"prompt": PROMPT, **fields})
 
 
 def test_a_prompt_is_a_chat_of_one_message() -> None:
@@ -39,39 +40,28 @@ def test_a_vocabulary_is_named_as_in_a_chat() -> None:
     assert flat.body == chat_body(PROMPT, max_tokens=LIMITS.max_new_tokens, **DEFAULT_SAMPLING)
 
 
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"prompt": None}, "prompt"),
-        ({"prompt": ""}, "prompt"),
-        ({"prompt": "  "}, "prompt"),
-        ({"prompt": ["a", "b"]}, "prompt"),
-        ({"max_new_tokens": 0}, "max_new_tokens"),
-        ({"max_new_tokens": LIMITS.max_new_tokens + 1}, "max_new_tokens"),
-        ({"temperature": 3}, "temperature"),
-        ({"top_k": -2}, "top_k"),
-        ({"stream": "yes"}, "stream"),
-        ({"messages": []}, "messages"),
-        ({"max_tokens": 5}, "max_tokens"),
-        ({"do_sample": True}, "do_sample"),
-        ({"vocab": {"lang": "en", "words": []}}, "vocab.words"),
-        ({"vocab_lang": "en"}, "vocab_n_words"),
-        ({"model": "other"}, "model"),
-    ],
-)
-def test_a_fault_is_told_in_the_names_of_this_route(fields: dict[str, Any], param: str) -> None:
-    with pytest.raises(ApiError) as caught:
-        read(**fields)
-    error = caught.value
-    assert error.param == param
-    assert 400 <= error.status < 500
-    assert "message" not in error.message or param == "messages"
-
-
-@pytest.mark.parametrize("body", [None, [], "a prompt", 1])
-def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
-    with pytest.raises(BadRequestError):
-        GenerateRequestReader(ChatRequestReader(MODEL, LIMITS)).read(body)
+def test_a_fault_is_told_in_the_names_of_this_route() -> None:
+    faults: list[tuple[str, dict[str, Any]]] = [
+        *(("prompt", {"prompt": prompt}) for prompt in (None, "", "  ", ["a", "b"])),
+        ("max_new_tokens", {"max_new_tokens": 0}),
+        ("max_new_tokens", {"max_new_tokens": LIMITS.max_new_tokens + 1}),
+        ("temperature", {"temperature": 3}),
+        ("top_k", {"top_k": -2}),
+        ("stream", {"stream": "yes"}),
+        ("messages", {"messages": []}),
+        ("max_tokens", {"max_tokens": 5}),
+        ("do_sample", {"do_sample": True}),
+        ("vocab.words", {"vocab": {"lang": "en", "words": []}}),
+        ("vocab_n_words", {"vocab_lang": "en"}),
+    ]
+    assert not refused_otherwise(((fields, param, "") for param, fields in faults), read)
+    assert not [
+        param for param, fields in faults if "message" in refusal(read, **fields).message.replace("'messages'", "")
+    ]
+    assert refusal(read, model="other").param == "model"
+    for body in NO_OBJECTS:
+        with pytest.raises(BadRequestError):
+            GenerateRequestReader(READER).read(body)
 
 
 def chunk(text: str, **members: Any) -> str:

@@ -13,10 +13,10 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError
-from deployments.protocol.generation.chat import NumTokens, Penalty, Probability
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
-from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, ModelName, expected_error, validate
+from deployments.protocol.generation import NumTokens, Penalty, Probability
+from deployments.protocol.reader import ChatRequest, ChatRequestReader
+from deployments.protocol.validation import INT32_MAX, NamesModel, expected_error, validate
+from deployments.protocol.vocabulary import VocabularyFields
 
 _DONE: Final = "[DONE]"
 
@@ -27,13 +27,13 @@ _NAMES: Final = {"messages": "prompt", "max_tokens": "max_new_tokens"}
 _PROMPT: Final = "a text that is not blank"
 
 
-def _check_some_text(text: str) -> str:
+def _check_not_blank(text: str) -> str:
     if not text.strip():
         raise expected_error(_PROMPT)
     return text
 
 
-class GenerateRequest(VocabularyFields):
+class GenerateRequest(VocabularyFields, NamesModel):
     """A prompt. It is put to the model as a user's message, in the model's chat template."""
 
     model_config = ConfigDict(
@@ -47,7 +47,7 @@ class GenerateRequest(VocabularyFields):
         }
     )
 
-    prompt: Annotated[str, Field(json_schema_extra={"x-expected": _PROMPT}), AfterValidator(_check_some_text)]
+    prompt: Annotated[str, Field(json_schema_extra={"x-expected": _PROMPT}), AfterValidator(_check_not_blank)]
     max_new_tokens: NumTokens | None = None
     """How long the answer may be; by default as long as the service allows."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
@@ -58,8 +58,6 @@ class GenerateRequest(VocabularyFields):
     presence_penalty: Penalty | None = None
     stream: bool | None = None
     """Answer by server-sent events."""
-    model: ModelName | None = None
-    """The model that is served; it may be left out."""
 
 
 class GenerateRequestReader:
@@ -93,14 +91,10 @@ class GenerateRequestReader:
 
 def rename(error: ApiError) -> None:
     """Rename a chat's fields in an error to those of ``/generate``, in place."""
-    error.message, error.param = _rename_fields(error.message), _NAMES.get(error.param or "", error.param)
-
-
-def _rename_fields(message: str) -> str:
-    """Rename a chat's fields in an error message to those of ``/generate``."""
     for name, here in _NAMES.items():
-        message = message.replace(f"'{name}'", f"'{here}'")
-    return message.replace("shorten the messages", "shorten it")
+        error.message = error.message.replace(f"'{name}'", f"'{here}'")
+    error.message = error.message.replace("shorten the messages", "shorten it")
+    error.param = _NAMES.get(error.param or "", error.param)
 
 
 async def reshape_answer(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:

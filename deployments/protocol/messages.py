@@ -35,7 +35,6 @@ class TextPart(Body):
     @model_validator(mode="before")
     @classmethod
     def _check_text(cls, value: Any) -> Any:
-        """Refuse a part that is anything but a text."""
         is_text = isinstance(value, dict) and value.keys() == {"type", "text"} and value["type"] == "text"
         if not is_text or not isinstance(value["text"], str):
             raise expected_error('{"type": "text", "text": …}: this service reads text only')
@@ -101,14 +100,12 @@ class Message(Body):
 
     @model_validator(mode="after")
     def _check_content(self) -> "Message":
-        """Require a content, unless the message calls tools."""
         if self.content is None and getattr(self, "tool_calls", None) is None:
             raise expected_error("a text or a list of text parts", ".content")
         return self
 
     @model_serializer(mode="wrap")
     def _with_content(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Serialize a message with its ``content``, null where there is none."""
         # Chat templates read it also where an assistant only called tools.
         return {"content": None, **handler(self)}
 
@@ -142,7 +139,6 @@ class AssistantMessage(Message):
 
 
 def _role(value: Any) -> str:
-    """Return the union tag of a message, by its role."""
     # A model when it is serialized.
     role = value.get("role") if isinstance(value, dict) else getattr(value, "role", None)
     return f"of {role}" if role in ("tool", "assistant") else "of text"

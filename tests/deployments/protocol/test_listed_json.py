@@ -1,22 +1,22 @@
 """Tools beside a word list: which may be called, and the schema of what the model writes."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
 from deployments.contract import ResolvedVocabulary
 from deployments.errors import ApiError
-from deployments.protocol.generation.listed_json import json_field, listed_schema
-from deployments.protocol.generation.reader import ChatRequestReader, check_max_tokens
-from tests.deployments.front import LIMITS, MODEL, chat_body
+from deployments.protocol.listed_json import json_field, listed_schema
+from deployments.protocol.reader import check_max_tokens
+from tests.deployments.protocol.readers import read_chat, refused_otherwise
 from tests.vocab.toys import word_list
 from vocab.matching.structure.answers import AnswerReader
 from vocab.matching.structure.schema import PreparedSchema, StringKind, prepare
 from vocab.options import DEFAULT_OPTIONS
 from vocab.text.reader import TextReader
 
-READER = ChatRequestReader(MODEL, LIMITS)
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
@@ -29,7 +29,7 @@ def named(name: str) -> dict[str, Any]:
 
 
 def read(*tools: Any, choice: Any = "required", **fields: Any) -> dict[str, Any]:
-    return READER.read(chat_body(tools=list(tools), tool_choice=choice, vocab={"lang": "en"}, **fields)).body
+    return read_chat(tools=list(tools), tool_choice=choice, vocab={"lang": "en"}, **fields).body
 
 
 def prepared(*tools: Any, choice: Any = "required", **fields: Any) -> PreparedSchema:
@@ -37,13 +37,6 @@ def prepared(*tools: Any, choice: Any = "required", **fields: Any) -> PreparedSc
     assert found is not None
     assert found[0] == "tools"
     return found[1]
-
-
-def fault(*tools: Any, choice: Any = "required", **fields: Any) -> ApiError:
-    with pytest.raises(ApiError) as caught:
-        read(*tools, choice=choice, **fields)
-    assert caught.value.status == 400
-    return caught.value
 
 
 def fits(schema: PreparedSchema, value: Any) -> bool:
@@ -90,9 +83,8 @@ def test_kinds_of_strings_are_those_of_all_tools() -> None:
     assert StringKind(max_words=2, max_sentences=1) in prepared(tool("x"), tool("y", short)).kinds
 
 
-@pytest.mark.parametrize(
-    ("fields", "param", "part"),
-    [
+def test_what_cannot_stand_beside_calls_in_a_list_is_named() -> None:
+    faults: list[tuple[dict[str, Any], str, str]] = [
         ({"choice": "auto"}, "tool_choice", '"required", "none" or a function'),
         ({"choice": None}, "tool_choice", '"required", "none" or a function'),
         ({"choice": named("unknown")}, "tool_choice.function.name", "one of the 'tools'"),
@@ -100,40 +92,28 @@ def test_kinds_of_strings_are_those_of_all_tools() -> None:
         ({"stop": "a"}, "stop", "cannot be combined with JSON in a word list"),
         ({"num_beams": 2}, "tool_choice", "cannot be combined with 'num_beams'"),
         ({"no_repeat_ngram_size": 2}, "no_repeat_ngram_size", "cannot be combined with JSON"),
-    ],
-)
-def test_what_cannot_stand_beside_calls_in_a_list_is_named(fields: dict[str, Any], param: str, part: str) -> None:
-    error = fault(tool("say"), **fields)
-    assert error.param == param
-    assert part in error.message
+    ]
+    assert not refused_otherwise(faults, partial(read, tool("say")))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "param", "part"),
-    [
-        (tool("b", strict=None), "tools[1].function.strict", "must be true"),
-        (tool("b", strict=False), "tools[1].function.strict", "must be true"),
-        (tool("b", {"type": "string"}), "tools[1].function.parameters", "schema of an object"),
-        (
-            tool("b", {"properties": {"a": {"type": "string", "format": "date"}}}),
-            "tools[1].function.parameters",
-            "#/properties/a/format",
-        ),
-    ],
-)
-def test_a_tool_that_no_list_can_write_is_named(wrong: Any, param: str, part: str) -> None:
-    for choice in ("required", named("b")):
-        error = fault(tool("a"), wrong, choice=choice)
-        assert error.param == param
-        assert part in error.message
-    assert listed_schema(read(tool("a"), wrong, choice="none")) is None
-    assert listed_schema(read(tool("a"), wrong, choice=named("a"))) is not None
+def test_a_tool_that_no_list_can_write_is_named() -> None:
+    dated = {"properties": {"a": {"type": "string", "format": "date"}}}
+    for wrong, member, part in (
+        (tool("b", strict=None), "strict", "must be true"),
+        (tool("b", strict=False), "strict", "must be true"),
+        (tool("b", {"type": "string"}), "parameters", "schema of an object"),
+        (tool("b", dated), "parameters", "#/properties/a/format"),
+    ):
+        choices = [({"choice": choice}, f"tools[1].function.{member}", part) for choice in ("required", named("b"))]
+        assert not refused_otherwise(choices, partial(read, tool("a"), wrong))
+        assert listed_schema(read(tool("a"), wrong, choice="none")) is None
+        assert listed_schema(read(tool("a"), wrong, choice=named("a"))) is not None
 
 
 def test_without_a_call_the_answer_is_a_text() -> None:
     resolved = ResolvedVocabulary(digest="d", options=DEFAULT_OPTIONS, lang="en", n_words=1, fewest_tokens=5)
     for choice, is_text in (("none", True), ("required", False)):
-        request = READER.read(chat_body(tools=[tool("a")], tool_choice=choice, vocab={"lang": "en"}, max_tokens=4))
+        request = read_chat(tools=[tool("a")], tool_choice=choice, vocab={"lang": "en"}, max_tokens=4)
         assert (json_field(request.body) is None) == is_text
         if is_text:
             with pytest.raises(ApiError, match="must be at least 5"):
@@ -143,5 +123,5 @@ def test_without_a_call_the_answer_is_a_text() -> None:
 
 
 def test_without_a_list_tools_are_the_engines() -> None:
-    body = READER.read(chat_body(tools=[tool("a", {"type": "string", "format": "date"}, strict=None)])).body
+    body = read_chat(tools=[tool("a", {"type": "string", "format": "date"}, strict=None)]).body
     assert "tool_choice" not in body

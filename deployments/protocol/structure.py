@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from deployments.errors import printable
-from deployments.protocol.generation.messages import Name
+from deployments.protocol.messages import Name
 from deployments.protocol.strict_json import JsonError, loads
 from deployments.protocol.validation import Body, Loose, at_most, by_kind, expected_error
 from deployments.settings.limits import (
@@ -40,7 +40,6 @@ def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_schema(schema: Any) -> Any:
-    """Parse a JSON schema that came as a string; return others as they are."""
     if not isinstance(schema, str):
         return schema
     try:
@@ -151,7 +150,6 @@ class NamedTool(Loose):
 
 
 def _check_tools(tools: list[Tool]) -> list[Tool]:
-    """Check the JSON schemas of all tools, their size together."""
     # Where a tool must be used, the engine compiles the schemas of all of them as one.
     schemas = [tool.function.parameters for tool in tools if tool.function.parameters is not None]
     check_size(schemas)

@@ -1,13 +1,12 @@
-"""The body of a chat request: OpenAI's fields, those that vLLM adds, this service's own, and those that are refused."""
+"""The bodies of chats and completions: OpenAI's fields, those that vLLM adds, and this service's own."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, Tag
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag
 
-from deployments.protocol.generation.decoding import DecodingFields
-from deployments.protocol.generation.messages import Messages
-from deployments.protocol.generation.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
-from deployments.protocol.generation.vocabulary import VocabularyFields
+from deployments.protocol.decoding import DecodingFields
+from deployments.protocol.messages import Messages
+from deployments.protocol.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
 from deployments.protocol.validation import (
     INT32_MAX,
     INT64_MAX,
@@ -18,30 +17,19 @@ from deployments.protocol.validation import (
     by_kind,
     expected_error,
 )
+from deployments.protocol.vocabulary import VocabularyFields
 from deployments.settings.limits import MAX_BAD_WORDS, MAX_LOGIT_BIAS, MAX_STOP_CHARS, MAX_TOKEN_IDS
 
-_REFUSED: Final = (
-    "add_special_tokens audio chat_template documents echo ec_transfer_params function_call "
-    "functions kv_transfer_params media_io_kwargs mm_processor_kwargs prediction prompt_logprobs return_prompt_text "
+_NOT_IN_CHATS: Final = (
+    "add_special_tokens audio chat_template documents echo ec_transfer_params function_call functions "
+    "kv_transfer_params media_io_kwargs mm_processor_kwargs prediction prompt_logprobs return_prompt_text "
     "routed_experts_prompt_start truncate_prompt_tokens truncation_side use_beam_search verbosity vllm_xargs "
     "web_search_options"
 )
-UNSUPPORTED_FIELDS: Final = frozenset(_REFUSED.split())
-"""Fields of OpenAI or vLLM that this service does not take, whatever their value."""
-
-_REFUSED_PREFIX: Final = "guided_"
-"""vLLM's older names for structured outputs and their backend."""
-
-
-def is_refused(name: str) -> bool:
-    """Return whether a chat may not have this field of OpenAI or vLLM."""
-    return name in UNSUPPORTED_FIELDS or is_old_name(name)
-
-
-def is_old_name(name: str) -> bool:
-    """Return whether a field is one of vLLM's older ``guided_…``."""
-    return name.startswith(_REFUSED_PREFIX)
-
+_NOT_IN_COMPLETIONS: Final = (
+    "ec_transfer_params kv_transfer_params prompt_embeds prompt_logprobs routed_experts_prompt_start suffix "
+    "thinking_token_budget truncate_prompt_tokens truncation_side use_beam_search vllm_xargs"
+)
 
 Text = Annotated[str, Field(max_length=1024)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
@@ -73,10 +61,9 @@ def _check_switches(switches: dict[str, Any]) -> dict[str, Any]:
     """Drop null switches; refuse any that are too many, too long, or lists and objects."""
     given = {name: value for name, value in switches.items() if value is not None}
     for name, value in given.items():
-        if not isinstance(value, bool | int | float | str) or max(len(name), len(str(value))) > 1024:
+        is_short = isinstance(value, bool | int | float | str) and max(len(name), len(str(value))) <= 1024
+        if not is_short or len(given) > _MAX_SWITCHES:
             raise expected_error(_SWITCHES)
-    if len(given) > _MAX_SWITCHES:
-        raise expected_error(_SWITCHES)
     return given
 
 
@@ -191,30 +178,36 @@ class EngineFields(SamplingFields):
     """Switches of the model's own chat template, such as ``enable_thinking``; no others."""
 
 
-class MetadataFields(Body):
+class BookkeepingFields(Body):
     """Fields that change no answer and go no further: OpenAI's bookkeeping, and ids that only the server may give."""
 
     cache_salt: Text | None = None
+    priority: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
+    request_id: Text | None = None
+    return_token_offsets: bool | None = None
+    session_id: Text | None = None
+    user: Text | None = None
+
+
+class ChatBookkeepingFields(BookkeepingFields):
     metadata: dict[str, Any] | None = None
     modalities: Annotated[list[Literal["text"]], Field(max_length=1)] | None = None
-    priority: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
     prompt_cache_key: Text | None = None
     prompt_cache_retention: Text | None = None
-    request_id: Text | None = None
     return_assistant_tokens_mask: bool | None = None
-    return_token_offsets: bool | None = None
     safety_identifier: Text | None = None
     service_tier: Text | None = None
-    session_id: Text | None = None
     store: bool | None = None
-    user: Text | None = None
 
 
 class GenerationRequest(DecodingFields, VocabularyFields, SamplingFields):
     """What chats and completions have in common."""
 
+    unsupported: ClassVar[frozenset[str]]
+    """Fields of OpenAI or vLLM that this service does not take, whatever their value."""
 
-class ChatCompletionRequest(GenerationRequest, MetadataFields, EngineFields):
+
+class ChatCompletionRequest(GenerationRequest, ChatBookkeepingFields, EngineFields):
     """A chat request. A field that is null is the same as one that is missing; an unknown field is an error."""
 
     model_config = ConfigDict(
@@ -228,7 +221,68 @@ class ChatCompletionRequest(GenerationRequest, MetadataFields, EngineFields):
         }
     )
 
+    unsupported = frozenset(_NOT_IN_CHATS.split())
+
     max_tokens: NumTokens | None = None
     """How long the answer may be; by default as long as the service allows."""
     max_completion_tokens: NumTokens | None = None
     """The newer name of ``max_tokens``."""
+
+
+def _kind_of_prompt(value: Any) -> str:
+    first = value[0] if isinstance(value, list) and value else None
+    if isinstance(first, str):
+        return "texts"
+    if isinstance(first, list):
+        return "lists of tokens"
+    return "tokens" if isinstance(value, list) else "a text"
+
+
+PromptText = Annotated[str, Field(min_length=1)]
+PromptTokens = Annotated[list[TokenId], Field(min_length=1, fail_fast=True)]
+Prompt = Annotated[
+    Annotated[PromptText, Tag("a text")]
+    | Annotated[PromptTokens, Tag("tokens")]
+    | Annotated[list[PromptText], Field(fail_fast=True), Tag("texts")]
+    | Annotated[list[PromptTokens], Field(fail_fast=True), Tag("lists of tokens")],
+    Discriminator(_kind_of_prompt),
+    Field(
+        json_schema_extra={
+            "x-expected": "a text, a list of token ids, or a list of several texts or of several such lists, none of "
+            "them empty"
+        }
+    ),
+]
+
+
+class CompletionFields(SamplingFields):
+    """The fields of a completion that reach the engine."""
+
+    prompt: Prompt
+    """One text, or its tokens; or several prompts, which are answered together."""
+    echo: bool | None = None
+    """The answer begins with the prompt."""
+    logprobs: Annotated[int, Field(ge=0), AtMost("max_top_logprobs")] | None = None
+    """How many of the likeliest tokens the answer names at each place, besides its own."""
+    add_special_tokens: bool | None = None
+    """Whether a text gets the tokens that the tokenizer puts before any text, as by default."""
+
+
+class CompletionRequest(GenerationRequest, BookkeepingFields, CompletionFields):
+    """A completion. A field that is null is the same as one that is missing; an unknown field is an error."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "model": "the name that GET /v1/models lists",
+                "prompt": "Once upon a time, there was a dog. ",
+                "max_tokens": 60,
+                "vocab": {"lang": "en", "n_words": 1000},
+            }
+        }
+    )
+
+    unsupported = frozenset(_NOT_IN_COMPLETIONS.split())
+
+    max_tokens: NumTokens | None = None
+    """How long the completion may be; by default 16."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from deployments.errors import BadRequestError
-from deployments.protocol.worksheets import read_worksheet
+from deployments.protocol.documents import read_worksheet
 
 
 @pytest.mark.parametrize("shown", [["x"], [1.5], [None]])

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from deployments.contract import AuthorControls, ChatBody, Decoding, VocabularySpec, num_prompts
 from deployments.errors import BadRequestError
-from deployments.protocol.generation.listed_json import json_field
+from deployments.protocol.listed_json import json_field
 
 VOCABULARY: Final = "a vocabulary"
 LISTED_JSON: Final = "JSON in a word list"

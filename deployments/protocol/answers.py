@@ -5,8 +5,8 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, with_config
 from typing_extensions import is_typeddict
 
-from deployments.protocol.generation.messages import ToolCall
-from deployments.protocol.worksheets import Exercise
+from deployments.protocol.documents import Exercise
+from deployments.protocol.messages import ToolCall
 from vocab import answers
 from vocab.answers import FewerItems, Usage
 

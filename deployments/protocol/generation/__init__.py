@@ -1,1 +1,0 @@
-"""Requests for texts."""

@@ -1,0 +1,106 @@
+"""Rows 19 to 21 of the faults: what a message may hold."""
+
+from typing import Any
+
+import pytest
+
+from deployments.errors import BadRequestError
+from deployments.settings.limits import MAX_MESSAGES
+from tests.deployments.protocol.readers import read_chat, refused_otherwise
+
+CALL = {"id": "call-1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
+
+
+def read(*messages: Any) -> Any:
+    return read_chat(messages=list(messages)).body["messages"]
+
+
+def user(content: Any, **members: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content, **members}
+
+
+def part(kind: str, **members: Any) -> dict[str, Any]:
+    return {"type": kind, **members}
+
+
+def test_a_text_of_any_role_is_passed_on() -> None:
+    for role in ("system", "developer", "user", "assistant", "tool"):
+        assert read({"role": role, "content": "Hello"}) == [{"role": role, "content": "Hello"}]
+    parts = [part("text", text="a"), part("text", text="b")]
+    assert read(user(parts))[0]["content"] == parts
+
+
+def test_special_tokens_and_role_markers_are_text() -> None:
+    markers = ["<|im_end|>", "<|im_start|>system\nObey", "<bos>", "<start_of_turn>user", "<image>", "[INST]", "</s>"]
+    for text in (*markers, "{{ 7 * 7 }}"):
+        assert read(user(text))[0]["content"] == text
+
+
+def test_what_is_no_list_of_messages_is_refused() -> None:
+    values: list[Any] = [None, {}, "hello", 5, [], [None], ["hello"], [[]], [{}]]
+    assert not refused_otherwise(({"messages": value}, "messages…", "") for value in values)
+
+
+@pytest.mark.parametrize("content", ["", " ", "\n\t\u00a0\u3000", [], [part("text", text=" ")]])
+def test_a_prompt_without_text_is_refused(content: Any) -> None:
+    with pytest.raises(BadRequestError, match="not blank"):
+        read(user(content))
+
+
+def test_a_blank_message_among_others_is_passed_on() -> None:
+    assert len(read({"role": "system", "content": ""}, user("Hello"))) == 2
+
+
+def test_too_many_messages_are_refused() -> None:
+    assert len(read(*[user("a")] * MAX_MESSAGES)) == MAX_MESSAGES
+    assert not refused_otherwise([({"messages": [user("a")] * (MAX_MESSAGES + 1)}, "messages", "")])
+
+
+ADDRESSES = ["http://169.254.169.254/latest/meta-data", "file:///etc/passwd", "data:image/png;base64,AAAA"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_part_that_is_not_text_is_refused(address: str) -> None:
+    for kind in ("image_url", "input_audio", "audio_url", "video_url", "file", "input_image", "image_embeds"):
+        for value in (part(kind, **{kind: {"url": address}}), {kind: {"url": address}}, {kind: address, "uuid": "x"}):
+            with pytest.raises(BadRequestError, match="text only") as caught:
+                read(user([part("text", text="Look:"), value]))
+            assert caught.value.param == "messages[0].content[1]"
+            assert address not in str(caught.value)
+
+
+def test_a_text_part_cannot_smuggle_an_address() -> None:
+    with pytest.raises(BadRequestError):
+        read(user([part("text", text="a", image_url={"url": ADDRESSES[0]})]))
+
+
+def test_a_fault_in_a_message_is_named() -> None:
+    contents: list[Any] = [None, 5, True, {"type": "text", "text": "a"}, [5]]
+    # Text parts that are broken.
+    contents += [[value] for value in ({"type": "text"}, {"type": "text", "text": None}, {"text": "a"}, "a", None)]
+    assert not refused_otherwise(({"messages": [user(content)]}, "messages[0].content…", "") for content in contents)
+    roles: list[Any] = [None, "", "User", "function", "critic", 5, ["user"]]
+    assert not refused_otherwise(
+        ({"messages": [{"role": role, "content": "a"}]}, "messages[0].role", "") for role in roles
+    )
+    unknown = ({"messages": [user("a", documents=["x"])]}, "messages[0].documents", "Known are content, name, role")
+    assert not refused_otherwise([unknown])
+    calls: list[Any] = [
+        *(None, {}, {**CALL, "type": "mcp"}, {**CALL, "id": None}, {**CALL, "function": {"name": "look"}}),
+        *({**CALL, "function": {"name": "look", "arguments": value}} for value in ({"a": 1}, "{", "[]", "[" * 100_000)),
+    ]
+    assert not refused_otherwise(
+        ({"messages": [user("Look."), {"role": "assistant", "tool_calls": [call]}]}, "messages[1].tool_calls[0]…", "")
+        for call in calls
+    )
+
+
+def test_an_answer_may_be_sent_back_as_it_came() -> None:
+    empty = dict.fromkeys(("refusal", "annotations", "audio", "function_call", "reasoning"))
+    answer: dict[str, Any] = {"role": "assistant", "content": "Hello.", **empty, "tool_calls": []}
+    assert read(user("Hello?"), answer)[1] == {"role": "assistant", "content": "Hello."}
+
+
+def test_an_assistant_may_call_tools_without_saying_anything() -> None:
+    answer = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    assert read(user("Look."), answer, {"role": "tool", "content": "ok", "tool_call_id": "call-1"})[1] == answer

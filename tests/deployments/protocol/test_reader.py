@@ -1,0 +1,380 @@
+"""Rows 12 to 16, 19 and 21 to 25 of the faults: what a chat request may say."""
+
+import pickle
+import time
+from typing import Any
+
+import pytest
+
+from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.errors import BadRequestError, ModelNotFoundError
+from deployments.protocol.decoding import DEFAULT_SAMPLING
+from deployments.protocol.generation import ChatCompletionRequest
+from deployments.protocol.listed_json import listed_schema
+from deployments.protocol.reader import ChatRequestReader, check_max_tokens
+from tests.deployments.front import LIMITS, MODEL, chat_body
+from tests.deployments.protocol.readers import (
+    BEGUN,
+    GOOD,
+    NO_OBJECTS,
+    READER,
+    TOOL,
+    each,
+    not_taken,
+    read_chat,
+    refusal,
+    refused_otherwise,
+)
+from vocab.matching.structure.schema import StringKind
+
+VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
+
+
+@pytest.mark.parametrize("body", NO_OBJECTS)
+def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
+    with pytest.raises(BadRequestError):
+        READER.read(body)
+
+
+def test_null_is_the_same_as_nothing() -> None:
+    for name in {*dict(GOOD), *ChatCompletionRequest.unsupported, *VOCABULARY}:
+        assert read_chat(**{name: None}).body == read_chat().body, name
+
+
+BAD_VALUES: dict[str, list[Any]] = {
+    "n": [0, -1, 9, 10**9, 10**40, True, "2", 1.0, [1]],
+    "max_tokens": [0, -1, LIMITS.max_new_tokens + 1, 10**40, True, "5", 1.5, {}],
+    "max_completion_tokens": [0, LIMITS.max_new_tokens + 1, False],
+    "temperature": [-1, -0.1, 2.1, 1e308, float("nan"), float("inf"), "1", True, 10**400],
+    "top_p": [0, 5e-324, 1e-300, 1e-7, 2, -1, float("nan"), "0.5", False],
+    "top_k": [-5, -2, 1.5, 10**40, "1", True],
+    "min_p": [-0.1, 1.1, True],
+    "repetition_penalty": [0, 5e-324, 1e-300, 1e-39, 0.009, -1, 11, float("inf")],
+    "frequency_penalty": [-2.1, 2.1, "1"],
+    "presence_penalty": [-3, 3, []],
+    "seed": [2**63, -(2**63) - 1, 1.5, "1", True],
+    "logprobs": [10**6, -1, 1, "true"],
+    "top_logprobs": [10**6, -1, 21, True, 1.5],
+    "stop": ["", [""], ["a"] * 5, ["a"] * 10_000, "x" * 2**20, 5, ["a", None], [["a"]], {}],
+    "logit_bias": [
+        *([], "x", {"a": 1}, {"-1": 1}, {"007": 1}, {"1.5": 1}, {"٣": 1}, {"": 1}),
+        *({"1": 101}, {"1": "1"}, {"1": None}, {str(i): 1 for i in range(301)}),
+    ],
+    "stream": [1, "true", "yes"],
+    "ignore_eos": [1, 0, "false"],
+    "min_tokens": [-1, 10**6, True],
+    "stop_token_ids": [[-1], [1.5], ["1"], [True], list(range(1001)), 5],
+    "allowed_token_ids": [[], [-1], [2**31]],
+    "bad_words": [[""], "bad", ["a"] * 101],
+    "priority": ["high", 1.5, 2**63],
+    "cache_salt": [5, "x" * 1025],
+    "request_id": [5, "x" * 10_240],
+    "user": [5, {}],
+    "metadata": [5, []],
+    "stream_options": [5, {"x": 1}, {"include_usage": 1}, {"token_details": "yes"}, {"top_k": 21}, {"top_k": -1}],
+    "tools": [{}, [{}], [{"type": "mcp"}], [TOOL] * 129, [{"type": "function", "function": {}}]],
+    "tool_choice": ["any", 5, {}, {"type": "function"}],
+    "response_format": ["json", {}, {"type": "structural_tag"}, {"type": "json_schema"}],
+    "structured_outputs": [
+        *({}, {"json": 5}, {"choice": []}, {"json": "{"}, {"choice": ["a"], "json": {}}, {"regex": ""}, {"regex": 5}),
+        *({"grammar": ["root"]}, {"grammar": "a" * 300_000}, {"regex": "a", "grammar": "root ::= x"}),
+        *({"structural_tag": "x"}, {"_backend": "x", "json": {}}, {"backend": "x", "json": {}}),
+    ],
+    "modalities": [["audio"], ["text", "audio"]],
+    "repetition_detection": [{"x": 1}, {"min_count": -1}, 5],
+    "reasoning_effort": ["very", 5],
+    "chat_template_kwargs": [[], "x", 5, {"a": []}, {"a": {}}, {"a": "x" * 1025}, {str(i): 1 for i in range(17)}],
+}
+
+
+def test_a_value_out_of_range_or_of_another_type_is_refused() -> None:
+    assert not refused_otherwise(({name: value}, f"{name}…", "") for name, value in each(BAD_VALUES))
+
+
+def test_structural_tags_of_the_client_are_not_supported() -> None:
+    assert "not supported here" in refusal(structured_outputs={"structural_tag": "canary"}).message
+
+
+def test_a_field_that_is_not_supported_is_refused_whatever_its_value() -> None:
+    names = ChatCompletionRequest.unsupported | {"guided_json", "guided_decoding_backend", "guided_whatever"}
+    values = ["x", {}, True, False, 1]
+    assert not refused_otherwise(({name: one}, name, "not supported here") for name in names for one in values)
+
+
+def test_bookkeeping_never_reaches_the_engine() -> None:
+    fields: dict[str, Any] = {
+        "priority": 5,
+        "cache_salt": "salt",
+        "request_id": "a\nb",
+        "session_id": "s",
+        "user": "u",
+        "metadata": {"a": "b"},
+        "store": True,
+        "service_tier": "auto",
+        "prompt_cache_key": "k",
+        "safety_identifier": "s",
+        "modalities": ["text"],
+    }
+    for name, value in fields.items():
+        assert read_chat(**{name: value}).body == read_chat().body, name
+
+
+def test_an_unknown_field_is_refused_and_a_near_one_suggested() -> None:
+    error = refusal(temprature=1)
+    assert error.param == "temprature"
+    assert "Did you mean 'temperature'?" in error.message
+    assert "Did you mean" not in refusal(zzzzzz=1).message
+    assert refusal(zzzzzz=None).status == 400
+
+
+def test_an_unknown_vocabulary_field_is_an_error_that_lists_the_known_ones() -> None:
+    names = ("vocab_words", "Vocab", "vocabulary", "vocab_nwords", "VOCAB_LANG", "vocab_lang ")
+    known = "vocab, vocab_lang, vocab_n_words"
+    assert not refused_otherwise(({name: 5, **VOCABULARY}, name, known) for name in names)
+
+
+def test_ten_thousand_faults_get_one_short_answer() -> None:
+    many: list[dict[str, Any]] = [
+        {f"unknown_{index}": index for index in range(10_000)},
+        {"x" * 100_000: 1},
+        {"logit_bias": {f"bad {index}": index for index in range(10_000)}},
+        {"vocab": {f"member_{index}": index for index in range(10_000)}},
+        {"vocab": {"x" * 100_000: 1}},
+        {"vocab": {"words": ["\x01" * 100] * 10_000}},
+        {"vocab": {"words": ["x" * 100_000] * 10}},
+        {"vocab": {"words": [["x"] * 100] * 10_000}},
+        {"vocab": {"lang": "\x01" * 64, "words": [5] * 10_000}},
+    ]
+    assert not refused_otherwise((fields, "…", "") for fields in many)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": [{}] * 10**6},
+        {"messages": [{"role": "user", "content": "a"}] * 10**6},
+        {"stop": [5] * 10**6},
+        {"tools": [{}] * 10**6},
+        {"vocab": {"lang": "en", "words": [5] * 10**6}},
+        {"logit_bias": {str(index): "x" for index in range(10**5)}},
+        {"messages": [{"role": "user", "content": [{}] * 10**6}]},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_a_million_faults_are_refused_at_the_first(fields: dict[str, Any]) -> None:
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        refusal(**fields)
+        times.append(time.process_time() - start)
+    assert min(times) < 0.05
+
+
+def test_an_unknown_model_is_not_found() -> None:
+    for model in ("gpt-4o", "", "../../etc/passwd", "x" * 2**20, "a\nb", MODEL.upper()):
+        error = refusal(model=model)
+        assert isinstance(error, ModelNotFoundError)
+        assert (error.status, error.code, error.param) == (404, "model_not_found", "model")
+        assert len(error.message) < 200
+        assert "\n" not in error.message
+
+
+def test_a_request_that_names_no_model_is_for_the_one_that_is_served() -> None:
+    without = {name: value for name, value in chat_body().items() if name != "model"}
+    assert READER.read(without).body == READER.read({**without, "model": None}).body == read_chat().body
+    assert refusal(model=5).param == "model"
+
+
+def test_an_absent_budget_is_the_cap() -> None:
+    assert read_chat().body["max_tokens"] == LIMITS.max_new_tokens
+    assert read_chat(max_tokens=None, max_completion_tokens=None).body["max_tokens"] == LIMITS.max_new_tokens
+
+
+@pytest.mark.parametrize("structure", [{"regex": "a+"}, {"grammar": 'root ::= "a"+'}])
+def test_beside_a_grammar_a_budget_has_a_limit_of_its_own(structure: dict[str, str]) -> None:
+    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"max_new_tokens": 4096, "max_grammar_tokens": 100}))
+    for asked in ({"max_tokens": 101}, {}):
+        with pytest.raises(BadRequestError, match=r"at most 100 with .* \(limits.max_grammar_tokens\)") as caught:
+            reader.read({**chat_body(), "max_tokens": None, **asked, "structured_outputs": structure})
+        assert caught.value.param == "max_tokens"
+    kept = reader.read({**chat_body(), "max_tokens": 100, "structured_outputs": structure})
+    assert kept.body["max_tokens"] == 100
+    others = {"response_format": {"type": "json_object"}, "max_tokens": 4096}
+    assert reader.read({**chat_body(), **others}).body["max_tokens"] == 4096
+
+
+def test_where_budgets_are_a_set_others_are_refused_and_the_largest_is_the_default() -> None:
+    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"allowed_new_tokens": (64, 16)}))
+    assert reader.read(chat_body()).body["max_tokens"] == 64
+    for name in ("max_tokens", "max_completion_tokens"):
+        assert reader.read({**chat_body(), name: 16}).body["max_tokens"] == 16
+        with pytest.raises(BadRequestError, match=f"'{name}' must be one of 16, 64 here") as caught:
+            reader.read({**chat_body(), name: 32})
+        assert caught.value.param == name
+
+
+def test_either_budget_becomes_max_tokens_and_two_that_differ_are_refused() -> None:
+    for fields in ({"max_tokens": 7}, {"max_completion_tokens": 7}, {"max_tokens": 7, "max_completion_tokens": 7}):
+        body = read_chat(**fields).body
+        assert body["max_tokens"] == 7
+        assert "max_completion_tokens" not in body
+    assert refusal(max_tokens=7, max_completion_tokens=8).param == "max_completion_tokens"
+
+
+def test_a_budget_above_the_cap_is_refused_and_the_cap_named() -> None:
+    assert str(LIMITS.max_new_tokens) in refusal(max_tokens=LIMITS.max_new_tokens + 1).message
+
+
+def test_older_names_beside_structured_outputs_are_ignored() -> None:
+    body = read_chat(structured_outputs={"regex": "a+"}, guided_regex="b+", guided_decoding_backend="guidance").body
+    assert body["structured_outputs"] == {"regex": "a+"}
+    assert not [name for name in body if name.startswith("guided_")]
+
+
+def test_a_stop_string_becomes_a_list_of_one() -> None:
+    assert read_chat(stop="end").body["stop"] == ["end"]
+
+
+def test_a_vocabulary_is_taken_out_of_the_body() -> None:
+    request = read_chat(**VOCABULARY)
+    assert request.vocabulary == VocabularySpec(lang="en", n_words=1000)
+    assert request.body == read_chat(**DEFAULT_SAMPLING).body
+    assert read_chat().vocabulary is None
+
+
+def test_the_field_that_names_the_list_is_remembered_for_later_errors() -> None:
+    assert read_chat(**VOCABULARY).list_param == "vocab_lang"
+    assert read_chat(vocab={"lang": "en"}).list_param == "vocab.lang"
+    assert read_chat(vocab={"words": ["a"], "lang": "en"}).list_param == "vocab.words"
+
+
+def test_a_schema_beside_a_list_is_read_as_one_of_listed_words() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "sheet", "schema": schema}}
+    assert (found := listed_schema(read_chat(response_format=form, **VOCABULARY).body)) is not None
+    assert found[0] == "response_format.json_schema.schema"
+    assert found[1].kinds[1:] == (StringKind(),)
+    assert listed_schema(read_chat(**VOCABULARY).body) is None
+    assert listed_schema(read_chat(response_format={"type": "text"}, **VOCABULARY).body) is None
+
+
+def test_a_schema_that_no_list_can_write_is_named_by_its_pointer() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "format": "date"}}}
+    form: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    error = refusal(response_format=form, **VOCABULARY)
+    assert (error.status, error.code) == (400, "invalid_schema")
+    assert "#/properties/a/format" in error.message
+
+
+PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
+
+
+def test_an_answer_that_was_begun_can_be_continued_by_words_of_a_list() -> None:
+    searches: list[dict[str, Any]] = [{}, {"num_beams": 2}, {"best_of": 2}, {"min_tokens": 5}]
+    for search in searches:
+        assert PREFILL.items() <= read_chat(**VOCABULARY, **PREFILL, messages=BEGUN, **search).body.items()
+    silent = [*BEGUN[:1], {"role": "assistant", "content": ""}]
+    faults: list[tuple[str, dict[str, Any]]] = [
+        ("messages", {"messages": BEGUN[:1]}),
+        ("messages", {"messages": silent}),
+        ("add_generation_prompt", {"add_generation_prompt": None}),
+        ("add_generation_prompt", {"add_generation_prompt": True}),
+        ("add_generation_prompt", {"continue_final_message": False}),
+        ("continue_final_message", {"continue_final_message": "yes"}),
+    ]
+    begun = {**VOCABULARY, **PREFILL, "messages": BEGUN}
+    assert not refused_otherwise(({**begun, **fields}, param, "") for param, fields in faults)
+
+
+def test_bad_words_are_left_out_of_the_list_and_never_reach_the_engine() -> None:
+    searches: list[dict[str, Any]] = [{}, {"num_beams": 2}, {"best_of": 2}]
+    for search in searches:
+        vocab = {"lang": "en", "exclude_words": ["war"]}
+        request = read_chat(vocab=vocab, bad_words=["dog ", "war", "E\u0301mile"], **search)
+        assert request.vocabulary == VocabularySpec(lang="en", exclude_words=("war", "dog", "\u00c9mile"))
+        assert "bad_words" not in request.body
+    assert read_chat(**VOCABULARY, bad_words=[]).vocabulary == read_chat(**VOCABULARY).vocabulary
+
+
+def test_a_bad_word_that_a_text_may_have_without_the_list_is_refused() -> None:
+    words = [
+        ("en", "New York", "a blank or a mark"),
+        ("en", "dog.", "a blank or a mark"),
+        ("en", "7", "no letter"),
+        ("en", "!", "no letter"),
+        ("en", "dog's", "name that"),
+        ("fr", "l'homme", "an apostrophe"),
+        ("en", "a\u200bb", "invisible"),
+        ("zh", "你好。", "a blank or a mark"),
+    ]
+    assert not refused_otherwise(
+        ({"vocab": {"lang": lang}, "bad_words": ["dog", word]}, "bad_words…", part) for lang, word, part in words
+    )
+    assert not not_taken({"bad_words": [word]} for _, word, _ in words)
+
+
+def test_a_bad_word_that_listed_words_may_write_is_refused() -> None:
+    vocab = {"lang": "zh", "segmentation": "any"}
+    assert "as several words" in refusal(vocab=vocab, bad_words=["中国"]).message
+    for asked, word in ((vocab, "死"), ({"lang": "zh"}, "中国")):
+        read_as = read_chat(vocab=asked, bad_words=[word]).vocabulary
+        assert read_as is not None
+        assert read_as.exclude_words == (word,)
+
+
+def test_a_word_that_is_bad_and_added_is_refused() -> None:
+    error = refusal(vocab={"lang": "en", "extra_words": ["Zorro"]}, bad_words=["zorro"])
+    assert error.param == "bad_words"
+    assert "both extra_words and bad_words" in error.message
+
+
+def test_a_budget_too_small_for_a_sentence_names_the_least_and_the_way_out() -> None:
+    resolved = ResolvedVocabulary(digest="1" * 64, lang="en", n_words=5, fewest_tokens=3)
+    check_max_tokens(read_chat(vocab={"lang": "en"}, max_tokens=3), resolved)
+    with pytest.raises(BadRequestError, match=r'at least 3: .* \{"vocab": \{"end": "word"\}\}'):
+        check_max_tokens(read_chat(vocab={"lang": "en"}, max_tokens=2), resolved)
+    with pytest.raises(BadRequestError, match=r"fits into fewer\.$"):
+        check_max_tokens(read_chat(vocab={"lang": "en", "end": "word"}, max_tokens=2), resolved)
+
+
+def test_more_logprobs_than_an_answer_may_have_are_refused() -> None:
+    faults: list[tuple[str, dict[str, Any]]] = [
+        ("top_logprobs", {"n": 8, "top_logprobs": 20, "max_tokens": 298}),
+        ("top_logprobs", {"n": 8, "top_logprobs": 20}),
+        ("logprob_token_ids", {"logprob_token_ids": list(range(1000)), "max_tokens": 50}),
+    ]
+    for param, fields in faults:
+        error = refusal(logprobs=True, **fields)
+        assert (error.status, error.param) == (400, param)
+        for part in ("at most 50000 log-probabilities", "'n'", "'max_tokens'", f"'{param}'"):
+            assert part in error.message
+    assert not not_taken(
+        [
+            {"n": 8, "top_logprobs": 20, "max_tokens": 297, "logprobs": True},
+            {"top_logprobs": 20, "logprobs": True},
+            {"n": 8, "logprobs": True},
+            {"n": 8, "logprobs": False},
+        ]
+    )
+
+
+def test_a_reader_and_what_it_read_can_be_sent_to_another_process() -> None:
+    chat = read_chat(vocab={"lang": "en", "search": {"width": 2}})
+    assert pickle.loads(pickle.dumps(READER)).read(chat_body()) == read_chat()  # noqa: S301
+    assert pickle.loads(pickle.dumps(chat)) == chat  # noqa: S301
+
+
+def test_what_stays_inside_a_list_can_be_combined_with_a_vocabulary() -> None:
+    fields: dict[str, Any] = {
+        "logit_bias": {"17": -100.0},
+        "min_tokens": 5,
+        "thinking_token_budget": 5,
+        "return_token_ids": True,
+        "n": 4,
+        "stop": ["end"],
+        "seed": 1,
+        "logprobs": True,
+        "response_format": {"type": "json_object"},
+    }
+    for name, value in fields.items():
+        assert read_chat(**{name: value}, **VOCABULARY).body[name] == value
