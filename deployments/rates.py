@@ -40,10 +40,6 @@ class RateExceededError(Exception):
         super().__init__(f"{state.remaining} of {state.limit} left")
         self.state = state
 
-    @property
-    def retry_after_s(self) -> int:
-        return self.state.reset_s
-
 
 class Rates:
     """The rate windows of all keys, in memory, or in a store that several processes share.

@@ -42,12 +42,6 @@ def set_signals() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
-def wait_for_signal() -> None:
-    """Block until a signal raises ``KeyboardInterrupt``."""
-    set_signals()
-    threading.Event().wait()
-
-
 def stop(applications: Collection[str]) -> NoReturn:
     """Let the requests of these applications finish, at most until another signal, and end this process.
 
@@ -68,7 +62,6 @@ def stop(applications: Collection[str]) -> NoReturn:
 
 
 def _drain(applications: Collection[str]) -> None:
-    """Delete applications and wait until their requests have finished."""
     # Their routes go at once, and their processes when they have no requests any more.
     for name in applications:
         serve.delete(name, _blocking=False)
@@ -85,7 +78,9 @@ def serve_until_signal(start: Callable[[ServeDeploySchema], None]) -> None:
     try:
         start(config)
         print(f"metrics: {metrics_url()}", flush=True)
-        wait_for_signal()
+        # Ray and Serve may have set some of their own.
+        set_signals()
+        threading.Event().wait()
     except KeyboardInterrupt:
         stop([application.name for application in config.applications])
 
@@ -94,10 +89,6 @@ def metrics_url() -> str:
     """Return where the metrics of this node can be read."""
     [node] = (node for node in ray.nodes() if node["NodeID"] == ray.get_runtime_context().get_node_id())
     return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
-
-
-def _run_cli(_: ServeDeploySchema) -> None:
-    cli(["run", "--non-blocking", sys.argv[-1]], standalone_mode=False)
 
 
 def _run_locally(config: ServeDeploySchema) -> None:
@@ -126,7 +117,10 @@ def _run_locally(config: ServeDeploySchema) -> None:
 
 def main() -> None:
     """Serve the YAML file named on the command line until a signal, then drain and exit."""
-    serve_until_signal(_run_locally if "--local" in sys.argv[1:-1] else _run_cli)
+    if "--local" in sys.argv[1:-1]:
+        serve_until_signal(_run_locally)
+    else:
+        serve_until_signal(lambda _: cli(["run", "--non-blocking", sys.argv[-1]], standalone_mode=False))
 
 
 if __name__ == "__main__":

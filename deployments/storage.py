@@ -140,9 +140,10 @@ class PartialFile:
 
     def __init__(self, location: Location) -> None:
         self._location = location
+        self._failed = f"{location.path} cannot be written"
         self._temporary: Path | None = None
         self.num_bytes = 0
-        with self._errors():
+        with _errors(self._failed):
             if not location.is_local:
                 self.file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed by discard
                 return
@@ -154,18 +155,18 @@ class PartialFile:
                 fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, data: bytes) -> None:
-        with self._errors():
+        with _errors(self._failed):
             self.file.write(data)
         self.num_bytes += len(data)
 
     def flush(self) -> None:
-        with self._errors():
+        with _errors(self._failed):
             self.file.flush()
 
     def commit(self) -> int:
         """Make the file appear, once all of it is on the disk or sent; return its size in bytes."""
         self.flush()
-        with self._errors():
+        with _errors(self._failed):
             if self._temporary is None:
                 self._send()
             else:
@@ -193,11 +194,6 @@ class PartialFile:
             with suppress(Exception):
                 filesystem.rm_file(path)
             raise OSError(f"{self.num_bytes} bytes were sent and {there} arrived")
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        with _errors(f"{self._location.path} cannot be written"):
-            yield
 
 
 def _sync_folder(folder: Path) -> None:

@@ -3,7 +3,6 @@
 They have routes, statuses, ids, numbers of tokens and times; no key, prompt or text.
 """
 
-from opentelemetry import propagate
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -15,10 +14,3 @@ def otlp() -> list[BatchSpanProcessor]:
     whom (``OTEL_EXPORTER_OTLP_HEADERS``).
     """
     return [BatchSpanProcessor(OTLPSpanExporter())]
-
-
-def trace_headers() -> dict[str, str] | None:
-    """Return the headers by which a span of vLLM's becomes part of the current one; None without tracing."""
-    headers: dict[str, str] = {}
-    propagate.inject(headers)
-    return headers or None

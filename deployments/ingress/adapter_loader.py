@@ -7,7 +7,7 @@ as it was.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Request
@@ -67,7 +67,7 @@ def read_change(model: type[Change], body: Any) -> Change:
 def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
     """Add the routes that load and unload adapters at run time."""
     limits = settings.limits
-    changes = set[asyncio.Task[None]]()
+    loader, changes = AdapterLoader(settings, backend), set[asyncio.Task[None]]()
     said = {"text/plain": {"type": "string"}}
 
     async def finish(change: Coroutine[None, None, None]) -> None:
@@ -75,9 +75,6 @@ def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
         changes.add(task := asyncio.create_task(change))
         task.add_done_callback(changes.discard)
         await asyncio.shield(task)
-
-    def loader() -> AdapterLoader:
-        return AdapterLoader(settings, backend.call_all)
 
     def check_operator(request: Request) -> None:
         if not settings.key(request.state.owner).operator:
@@ -88,7 +85,7 @@ def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
         """Load an adapter into every replica, those that start later too; with a key of an operator."""
         check_operator(request)
         asked = await read_checked(request, limits, lambda body: read_change(LoadLoraAdapterRequest, body))
-        await finish(loader().load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
+        await finish(loader.load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' added successfully.")
 
     @routes.add("POST", "/v1/unload_lora_adapter", body=UnloadLoraAdapterRequest, answer=said, part=None)
@@ -96,7 +93,7 @@ def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
         """Unload an adapter that was loaded so; with a key of an operator."""
         check_operator(request)
         asked = await read_checked(request, limits, lambda body: read_change(UnloadLoraAdapterRequest, body))
-        await finish(loader().unload(asked.lora_name))
+        await finish(loader.unload(asked.lora_name))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' removed successfully.")
 
 
@@ -106,16 +103,13 @@ PRELOAD: Final = "preload_adapter"
 SYNC: Final = "sync_adapters"
 """What replicas are asked to do."""
 
-CallAll = Callable[..., Awaitable[list[Any]]]
-"""Calls a method of every replica, and returns what each returned or raised."""
-
 
 class AdapterLoader:
-    """Loads and unloads the adapters of one service; ``call_all`` reaches its replicas."""
+    """Loads and unloads the adapters of one service."""
 
-    def __init__(self, settings: Settings, call_all: CallAll) -> None:
+    def __init__(self, settings: Settings, backend: Backend) -> None:
         self._settings = settings
-        self._call_all = call_all
+        self._call_all = backend.call_all
 
     async def load(self, name: str, source: str, *, replaces: bool) -> None:
         """Have every replica load an adapter, those that start later too.
@@ -189,7 +183,6 @@ class AdapterLoader:
         return register
 
     def _check_own(self, name: str, advice: str) -> None:
-        """Refuse the name of an adapter of the settings; ``advice`` says what to do instead."""
         if name in self._settings.lora:
             raise BadRequestError(
                 f"The adapter '{printable(name)}' is one of the settings (lora). {advice}.", "lora_name"

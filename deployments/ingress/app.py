@@ -23,7 +23,7 @@ from deployments.ingress.connections.proxy_callback import check_guarded
 from deployments.ingress.documents import add_documents
 from deployments.ingress.key_limits import key_limit_check
 from deployments.ingress.layers import Checks, Envelope, check_headers, check_host, key_check, known_key_check
-from deployments.ingress.replicas import Backend, HandleBackend
+from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Places, Routes, TakePlaces
 from deployments.ingress.row_stream import ROW_HEADERS, add_rows
 from deployments.ingress.texts import add_texts, add_tokenization
@@ -113,7 +113,7 @@ class IngressServer:
         set_up_process(settings)
         check_guarded()
         self._settings = settings
-        self._backend = HandleBackend(replica, vocabulary, settings)
+        self._backend = Backend(replica, vocabulary, settings)
         self._mounts: list[Mount] = []
         if batches is not None and mount_batches is not None:
             self._mounts.append(lambda routes: mount_batches(routes, settings, batches))
@@ -131,10 +131,7 @@ mounts their routes. Untyped, as Ray is."""
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
-    """Answer 404 for paths that the router refuses although ``Routes.match`` lets them through.
-
-    Such as a line break in a model's name.
-    """
+    # Of paths that the router refuses and ``Routes.match`` lets through: a line break in a model's name.
     raise NotFoundError("There is nothing at this path.")
 
 
@@ -185,16 +182,14 @@ def _add_health(routes: Routes, backend: Backend) -> None:
 
 
 def _add_models(routes: Routes, settings: Settings, backend: Backend) -> None:
-    limits = settings.limits
     card: dict[str, Any] = {
         "id": settings.model_id,
         "object": "model",
         "created": 0,
         "owned_by": "wordbound",
-        "max_input_tokens": limits.max_input_tokens,
-        "max_output_tokens": limits.max_new_tokens,
+        "max_input_tokens": settings.limits.max_input_tokens,
+        "max_output_tokens": settings.limits.max_new_tokens,
     }
-
     adapters = AdapterNames.of(settings)
 
     async def cards() -> list[dict[str, Any]]:

@@ -79,9 +79,9 @@ async def _take(rates: Rates, scope: Scope, kind: RateKind, limit: int, cost: in
         _add_rate_headers(scope, kind, error.state)
         raise RateLimitError(
             f"This key may use {limit} {kind} a minute; {error.state.remaining} are left and this request needs {cost}."
-            f" Try again in {error.retry_after_s} s.",
+            f" Try again in {error.state.reset_s} s.",
             kind,
-            error.retry_after_s,
+            error.state.reset_s,
         ) from None
     if state is not None:
         _add_rate_headers(scope, kind, state)

@@ -86,7 +86,6 @@ class _Exchange:
             self._record(time.monotonic() - self._started_at)
 
     async def _answer(self, status: int, body: bytes, headers: tuple[tuple[str, str], ...]) -> None:
-        """Send a whole answer, unless one has begun."""
         if self._status is not None:
             return
         fields = (*headers, ("Content-Length", str(len(body))))

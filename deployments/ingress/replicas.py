@@ -1,4 +1,4 @@
-"""The rest of the graph as the front sees it, and the one over Serve's handles.
+"""The rest of the graph as the front sees it, over Serve's handles.
 
 A request waits in the ingress only for its turn in a replica, and not for a replica that has to be started.
 """
@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ray import serve
 from ray.exceptions import RayActorError
@@ -19,17 +19,14 @@ from deployments.contract import (
     ENGINE_DEAD,
     ENGINE_START_S,
     ReplicaRequest,
-    ResolvedVocabulary,
     RowsItem,
     TextRequest,
     TokensRequest,
-    VocabularySpec,
 )
 from deployments.errors import EngineError, OverloadedError
-from deployments.handles import Watch, abandon, has_no_replica
+from deployments.ray_private import Watch, abandon, has_no_replica
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
-from deployments.vocabulary.queries import Question
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -52,39 +49,8 @@ _FULL_S: Final = 0.2
 milliseconds, so that a client that does not heed it could take all its time."""
 
 
-class Backend(Protocol):
-    """What the ingress asks of the replicas and of the vocabulary deployment."""
-
-    async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
-        """Resolve a vocabulary to its artefacts, compiled if missing. Raises the errors of ``vocab.errors``."""
-
-    async def ask(self, question: Question, owner: str) -> bytes:
-        """Return the answer, as bytes, to a question: which lists there are, a list's words, or a text's check.
-
-        Raises the errors of ``vocab.errors``, and ``OverloadedError``.
-        """
-
-    def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
-        """Yield a replica's answer; closing the generator stops the work.
-
-        Items are ``Answer``s. Rows are a dict that describes them and then arrays, as ``RowsItem``.
-        """
-
-    async def call_all(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every running replica; return what each returned or raised, [] if none runs."""
-
-    def check_room(self, owner: str) -> None:
-        """Raise ``OverloadedError`` where a replica has just refused a request of this key."""
-
-    async def context_length(self) -> int | None:
-        """Return the engine's context length in tokens; None where it is not known now."""
-
-    async def is_ready(self) -> bool:
-        """Return whether replicas and vocabulary deployment can take requests."""
-
-
-class HandleBackend:
-    """The ``Backend`` over the Serve handles of the replicas and the vocabulary deployment."""
+class Backend:
+    """What the ingress asks of the replicas and of the vocabulary deployment, over their Serve handles."""
 
     def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle, settings: Settings) -> None:
         self._replica = replica.options(stream=True)
@@ -112,6 +78,10 @@ class HandleBackend:
         )
 
     def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
+        """Yield a replica's answer; closing the generator stops the work.
+
+        Items are ``Answer``s. Rows are a dict that describes them and then arrays, as ``RowsItem``.
+        """
         is_streamed = isinstance(request, TextRequest) and request.body.get("stream")
         replica = self._streams if is_streamed else self._replica
         # A refusal of tokens says nothing of the room for chats.
@@ -119,6 +89,7 @@ class HandleBackend:
         return self._items(lambda: replica.answer.remote(request), owner)
 
     async def call_all(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every running replica; return what each returned or raised, [] if none runs."""
         try:
             response = self._replicas.broadcast(method, *arguments)
             return list(await response.results_async(timeout_s=_CALL_ALL_S, return_exceptions=True))
@@ -184,14 +155,17 @@ class HandleBackend:
             no_replica.cancel()
 
     def check_room(self, owner: str) -> None:
+        """Raise ``OverloadedError`` where a replica has just refused a request of this key."""
         refused_at, retry_after_s = self._refused.get(owner, (0.0, 0))
         if time.monotonic() - refused_at < _FULL_S:
             raise _no_capacity(retry_after_s)
 
     async def is_ready(self) -> bool:
+        """Return whether replicas and vocabulary deployment can take requests."""
         return await self._readiness.get()
 
     async def context_length(self) -> int | None:
+        """Return the engine's context length in tokens; None where it is not known now."""
         # A question would start a replica where there is none.
         if self._context_length is None and self._has_replica and await self.is_ready():
             try:
@@ -259,7 +233,6 @@ class _Readiness:
         )
 
     def _takes_requests(self, name: str, num_replicas: Mapping[str, int]) -> bool:
-        """Return whether a deployment has a running replica, or has none and need not."""
         # Those that a controller which died, and was started again, is about to find running.
         if num_replicas.get("RUNNING", 0) + num_replicas.get("RECOVERING", 0) > 0:
             return True

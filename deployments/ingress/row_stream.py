@@ -171,7 +171,7 @@ class RowStream(Response):
             await unless_client_leaves(receive, self._send(parts, scope, send))
 
     async def _send(self, parts: AsyncGenerator[Any], scope: Scope, send: Send) -> None:
-        """Send the parts in pieces of the size that the client's speed allows; the last one ends the answer."""
+        """Send the parts in pieces of the size that the client's speed allows."""
         # The last piece ends the answer: a message of its own would wait for the client once more.
         piece = b""
         try:

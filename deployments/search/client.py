@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
+from opentelemetry import propagate
 from vllm.exceptions import VLLMValidationError
 from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
@@ -25,7 +26,6 @@ from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchReques
 from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
 from deployments.search.token_details import DETAILS_ARGUMENT, DetailRecorder
 from deployments.search.tokens import CUT_CHARACTER, Constraint, ListedLogprobs, scores_of
-from deployments.tracing import trace_headers
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.generator import Continuation
@@ -109,7 +109,7 @@ class SearchClient:
         """Dispatch a request by its search: pass it through, or backtrack, score or search."""
         if search is None:
             sampling_params.extra_args = extra_args or None
-            traced = {**options, "trace_headers": trace_headers()}
+            traced = {**options, "trace_headers": _trace_headers()}
             answer: AsyncGenerator[RequestOutput, None]
             answer = self._client.generate(prompt, sampling_params, request_id, **traced)
             if sampling_params.output_kind == RequestOutputKind.DELTA:
@@ -450,3 +450,10 @@ class _Outputs:
             finish_reason=None if text.finish == "sentence" else text.finish,
             stop_reason=stop_reason,
         )
+
+
+def _trace_headers() -> dict[str, str] | None:
+    """Return the headers by which a span of vLLM's becomes part of the current one; None without tracing."""
+    headers: dict[str, str] = {}
+    propagate.inject(headers)
+    return headers or None

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Final
 
 from deployments.fair_semaphore import FairSemaphore
-from deployments.handles import abandon
+from deployments.ray_private import abandon
 from deployments.settings.keys import NO_OWNER
 from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from vocab.compiler.jobs import ChangeList, CheckStructure, Compiled, CompileList, Job, MeasureTexts, Reply
@@ -120,7 +120,7 @@ class CompilePool:
         return CompileProcess(self._command.arguments(), max_memory_bytes)
 
     def _note_tokenizer(self, name: str) -> None:
-        """Have the next process read the tokenizer that the first has stored."""
+        # The next process reads the one that the first has stored.
         self._command = replace(self._command, tokenizer=name)
 
 

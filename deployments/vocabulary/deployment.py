@@ -76,7 +76,7 @@ class Vocabulary:
         store = await asyncio.to_thread(
             ArtefactStore, settings.resolved_artefact_dir(), settings.artefact_bytes, shared
         )
-        created = cls(settings, store, compiler or CompilePool(_command(settings), _limits(settings)))
+        created = cls(settings, store, compiler or _compile_pool(settings))
         await created._compiler.warm_up()
         for lang, n_words in product(settings.prebuild_langs, settings.prebuilt_counts):
             await created._list(VocabularySpec(lang=lang, n_words=n_words), NO_OWNER)
@@ -174,7 +174,6 @@ class Vocabulary:
         return compiled
 
     async def _changes(self, base: Compiled, spec: VocabularySpec, owner: str) -> str | None:
-        """Return the digest of the artefact of words added and left out; None where they change nothing."""
         if not spec.changes:
             return None
         job = ChangeList(base.digest, spec.extra_words, spec.exclude_words)
@@ -206,8 +205,8 @@ class Vocabulary:
         except RateExceededError as error:
             raise CompileQueueError(
                 f"This key may have {most} new lists compiled in an hour, and has had them. Use one of those again, or "
-                f"try again in {error.retry_after_s} s.",
-                error.retry_after_s,
+                f"try again in {error.state.reset_s} s.",
+                error.state.reset_s,
             ) from None
 
     def _count_compiled(self, compiled: Compiled) -> Compiled:
@@ -228,7 +227,7 @@ class Vocabulary:
         return compiled
 
     async def _is_there(self, known: Compiled) -> bool:
-        """Return whether a list's artefact is still stored; this counts as a use."""
+        # It counts as a use.
         return not known.digest or await asyncio.to_thread(self._store.has, known.digest)
 
 
@@ -254,8 +253,8 @@ def _digest(words: tuple[str, ...]) -> bytes:
     return hashlib.sha256(json.dumps(words).encode()).digest()
 
 
-def _command(settings: Settings) -> WorkerCommand:
-    return WorkerCommand(
+def _compile_pool(settings: Settings) -> CompilePool:
+    command = WorkerCommand(
         folder=settings.resolved_artefact_dir(),
         max_bytes=settings.artefact_bytes,
         model=settings.model_name,
@@ -264,7 +263,5 @@ def _command(settings: Settings) -> WorkerCommand:
         shared_url=settings.artefact_store,
         shared_bytes=settings.artefact_store_bytes,
     )
-
-
-def _limits(settings: Settings) -> CompileLimits:
-    return CompileLimits(settings.compile_deadline_s, settings.compile_memory_bytes, settings.compile_idle_s)
+    limits = CompileLimits(settings.compile_deadline_s, settings.compile_memory_bytes, settings.compile_idle_s)
+    return CompilePool(command, limits)

@@ -5,7 +5,7 @@ import gc
 import json
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -94,15 +94,13 @@ class _CachedList:
         self.word_list = word_list
         self._options = options
         self._lock = Lock()
+        self._forms: ListForms | None = None
 
     def forms(self) -> ListForms:
         """Return the forms of the list's words; made once."""
         with self._lock:
+            self._forms = self._forms or ListForms(self.word_list, self._options)
             return self._forms
-
-    @cached_property
-    def _forms(self) -> ListForms:
-        return ListForms(self.word_list, self._options)
 
     @cached_property
     def num_bytes(self) -> int:
@@ -214,26 +212,13 @@ class ListQueries:
     def _vocabularies(self) -> dict[str, Any]:
         files, cleaned = list_files(self._folder), cleaned_languages()
         data = [
-            {
-                "id": name,
-                "object": "vocabulary",
-                "kind": "file" if name in files else "language",
-                "source": "file" if name in files else "cleaned" if name in cleaned else "wordfreq",
-                "languages": [language_of(name)],
-                "readings": has_readings(language_of(name)),
-            }
+            _list_object(name, "file", "file", [language_of(name)])
+            if name in files
+            else _list_object(name, "language", "cleaned" if name in cleaned else "wordfreq", [language_of(name)])
             for name in known_languages(self._folder)
         ]
         data += [
-            {
-                "id": name,
-                "object": "vocabulary",
-                "kind": "level",
-                "source": source,
-                "languages": list(languages),
-                "readings": any(map(has_readings, languages)),
-            }
-            for name, source, languages in levels_here(self._folder)
+            _list_object(name, "level", source, languages) for name, source, languages in levels_here(self._folder)
         ]
         return {"object": "list", "data": data}
 
@@ -303,6 +288,17 @@ def stamp_of(lang: str, source: AskedSource, wordlist_dir: Path | None) -> Stamp
         return None
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _list_object(name: str, kind: str, source: str, languages: Sequence[str]) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "vocabulary",
+        "kind": kind,
+        "source": source,
+        "languages": list(languages),
+        "readings": any(map(has_readings, languages)),
+    }
 
 
 def _json(value: dict[str, Any]) -> bytes:

@@ -1,17 +1,21 @@
 """A client of the HTTP front under test, and the checks that hold for every answer of it."""
 
+import asyncio
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
-from starlette.types import ASGIApp
+import uvicorn
+from starlette.types import ASGIApp, Message
 
 from deployments.ingress.app import Mount, create_app
+from deployments.ingress.replicas import Backend
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
@@ -37,7 +41,7 @@ def chat_body(text: str = "Tell me a story.", **fields: Any) -> dict[str, Any]:
 
 
 def client_of(
-    backend: StandIn | None = None,
+    backend: Backend | None = None,
     *,
     key: str | None = None,
     mounts: Sequence[Mount] = (),
@@ -107,22 +111,85 @@ def raw_request(target: str = "/v1/models", *headers: bytes, method: str = "GET"
     return b"\r\n".join([*lines, *headers, b"Connection: close", b"", b""])
 
 
-def assert_error(
-    response: httpx.Response, status: int, *, param: str | None = None, code: str | None = None
-) -> dict[str, Any]:
-    """An error in OpenAI's envelope, within its size, with the server's request id."""
-    assert response.status_code == status, response.text[:500]
+Refusal: TypeAlias = tuple[int, str | None, str | None]
+"""The status of an answer and, where it is an error, its field and its code."""
+
+
+def refusal_of(response: httpx.Response) -> Refusal:
+    """What an answer refuses; an error is in OpenAI's envelope, within its size, with the server's request id."""
+    if response.status_code < 400:
+        return response.status_code, None, None
     assert len(response.content) <= 4096
     assert response.headers["content-type"] == "application/json"
     assert response.headers["x-request-id"].startswith("req-")
     assert response.json().keys() == {"error"}
     error: dict[str, Any] = response.json()["error"]
     assert error.keys() == {"message", "type", "param", "code"}
-    assert error["type"] == ("server_error" if status >= 500 else "invalid_request_error")
+    assert error["type"] == ("server_error" if response.status_code >= 500 else "invalid_request_error")
     assert error["message"]
-    assert error["param"] == param
-    assert error["code"] == code
+    return response.status_code, error["param"], error["code"]
+
+
+def assert_error(
+    response: httpx.Response, status: int, *, param: str | None = None, code: str | None = None
+) -> dict[str, Any]:
+    assert refusal_of(response) == (status, param, code), response.text[:500]
+    error: dict[str, Any] = response.json()["error"]
     return error
+
+
+class Exchange:
+    """A request to an application in this process, whose client takes the body of its answer once it ``reads``."""
+
+    def __init__(self, app: ASGIApp, path: str, body: dict[str, Any], key: str = KEY, **headers: str) -> None:
+        self.status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.reads = asyncio.Event()
+        self.num_asked = 0
+        """How often the application has asked for more of the body."""
+        sent = {"host": "localhost", "x-api-key": key, "content-type": "application/json", **headers}
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "http_version": "1.1",
+            "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+        }
+        self._body: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
+
+    async def _receive(self) -> Message:
+        self.num_asked += 1
+        if not self._body:
+            await asyncio.sleep(3600)
+        return self._body.pop()
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status.set_result(message["status"])
+        else:
+            await self.reads.wait()
+
+    async def read(self) -> int:
+        """Read the whole answer; return its status."""
+        self.reads.set()
+        async with asyncio.timeout(60):
+            await self.task
+        return self.status.result()
+
+
+@contextmanager
+def running(app: ASGIApp, http: Any) -> Iterator[int]:
+    """Run an application under a real server with this HTTP parser, and yield its port."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, http=http, ws="none", lifespan="off", log_config=None))
+    thread = threading.Thread(target=asyncio.run, args=(server.serve(),), daemon=True)
+    thread.start()
+    wait_until(lambda: server.started)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join(timeout=60)
+    assert not thread.is_alive()
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:

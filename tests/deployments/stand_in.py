@@ -31,6 +31,7 @@ from deployments.contract import (
     prompts_of,
 )
 from deployments.errors import EngineError
+from deployments.ingress.replicas import Backend
 from deployments.settings.limits import Limits
 from deployments.vocabulary.queries import AskCheck, ListQueries, Question
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
@@ -75,8 +76,8 @@ class Call:
 
 
 @dataclass
-class StandIn:
-    """A ``Backend``."""
+class StandIn(Backend):
+    """A ``Backend`` without handles: every method that the front calls is here."""
 
     calls: list[Call] = field(default_factory=list)
     owners: list[str] = field(default_factory=list)
@@ -201,10 +202,10 @@ async def _tools(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsIt
         yield result
 
 
-async def _failing(wish: Any) -> AsyncGenerator[Answer]:
+async def _failing(wish: Any, param: str | None = "prompt") -> AsyncGenerator[Answer]:
     """What goes wrong where a prompt asks for it, in the first or in a later one."""
     if wish == "please refuse":
-        yield EngineError(400, "Too long.", code="context_length_exceeded", param="prompt")
+        yield EngineError(400, "Too long.", code="context_length_exceeded", param=param)
     if wish == "please fail":
         raise across_a_handle(RuntimeError("the secret reason"))
     if wish == "please be busy":
@@ -216,17 +217,11 @@ async def _failing(wish: Any) -> AsyncGenerator[Answer]:
 async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
     is_chat = "messages" in body
     wish = body["messages"][-1]["content"] if is_chat else body.get("prompt", "")
-    if wish == "please refuse":
-        yield EngineError(400, "Too long.", code="context_length_exceeded")
+    async for item in _failing(wish, None):
+        yield item
         return
-    if wish == "please fail":
-        raise across_a_handle(RuntimeError("the secret reason"))
-    if wish == "please be busy":
-        raise across_a_handle(BackPressureError(num_queued_requests=9, max_queued_requests=9))
     if wish == "please say nothing":
         return
-    if wish == "please stall":
-        await asyncio.sleep(3600)
     if "tokens" in body:
         yield {"prompt": "".join(map(chr, body["tokens"]))}
         return

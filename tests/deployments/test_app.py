@@ -62,21 +62,19 @@ def deployments_of(application: Any) -> dict[str, dict[str, Any]]:
     return {deployment.name: deployment._deployment_config.model_dump() for deployment in built}
 
 
-def test_the_logs_are_as_the_application_says() -> None:
-    # A deployment's own would go before that of the YAML file.
-    made = deployments_of(build({"log_level": "debug"}))
+def test_what_serve_is_told_of_the_deployments() -> None:
+    made = deployments_of(build({"log_level": "debug", "drain_s": 77}))
+    # The logs are as the application says: a deployment's own would go before that of the YAML file.
     assert [name for name, config in made.items() if config["logging_config"] is not None] == []
-
-
-def test_requests_under_way_may_end_before_a_process_does_and_an_ingress_sees_the_end_of_a_replica() -> None:
-    made = deployments_of(build({"drain_s": 77}))
+    # Requests under way may end before a process does, and an ingress sees the end of a replica.
     timeouts = {name: config["graceful_shutdown_timeout_s"] for name, config in made.items()}
     assert timeouts == {"Replica": 77} | dict.fromkeys(["Batches", "Ingress", "Vocabulary"], 77 + END_MARGIN_S)
-
-
-def test_a_dead_process_is_replaced_a_second_later() -> None:
-    made = deployments_of(build({}))
+    # A dead process is replaced a second later.
     assert {config["health_check_period_s"] for config in made.values()} == {HEALTH_CHECK_S} == {1.0}
+    # Requests go by the engine's state and the prompt's beginning.
+    config = made["Replica"]["request_router_config"]
+    assert config["request_router_class"] == "deployments.request_router.ReplicaRouter"
+    assert config["request_routing_stats_period_s"] == STATS_PERIOD_S
 
 
 def test_an_upgrade_starts_what_is_cheap_before_it_ends_the_old_and_never_runs_batches_twice() -> None:
@@ -86,18 +84,9 @@ def test_an_upgrade_starts_what_is_cheap_before_it_ends_the_old_and_never_runs_b
     assert deployments_of(build({"max_surge_percent": 50}))["Replica"]["max_surge_percent"] == 50
 
 
-def test_requests_go_by_the_engines_state_and_the_prompts_beginning() -> None:
-    config = deployments_of(build({}))["Replica"]["request_router_config"]
-    assert config["request_router_class"] == "deployments.request_router.ReplicaRouter"
-    assert config["request_routing_stats_period_s"] == STATS_PERIOD_S
-
-
-def test_only_the_demo_has_a_key_in_its_file() -> None:
+def test_only_the_demo_has_a_key_in_its_file_and_it_listens_on_loopback() -> None:
     with_key = [path.name for path in CONFIGS if "secret_token" in read(path)["applications"][0]["args"]]
     assert with_key == ["demo.yaml"]
-
-
-def test_the_demo_listens_on_loopback() -> None:
     assert read(ROOT / "configs" / "demo.yaml")["http_options"]["host"] == "127.0.0.1"
 
 
@@ -113,12 +102,10 @@ def test_settings_are_printed_without_the_key(capsys: pytest.CaptureFixture[str]
     assert "a key of the tests" not in printed
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
-def test_the_demo_may_listen_on_loopback(host: str) -> None:
-    check_demo(host, Settings.load({"demo": True, "secret_token": "changeme"}, {}))
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org", ""])
-def test_the_demo_may_not_listen_anywhere_else(host: str) -> None:
-    with pytest.raises(SettingsError, match="loopback"):
-        check_demo(host, Settings.load({"demo": True, "secret_token": "changeme"}, {}))
+def test_the_demo_may_listen_on_loopback_and_nowhere_else() -> None:
+    demo = Settings.load({"demo": True, "secret_token": "changeme"}, {})
+    for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
+        check_demo(host, demo)
+    for host in ("0.0.0.0", "::", "192.0.2.7", "example.org", ""):
+        with pytest.raises(SettingsError, match="loopback"):
+            check_demo(host, demo)

@@ -6,65 +6,53 @@ import pytest
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 
 
-async def test_a_wide_line_is_not_overtaken_for_ever() -> None:
-    share, order = FairSemaphore(4), []
+async def begins(share: FairSemaphore, owner: str, order: list[str], wanted: int = 1, most: int | None = None) -> None:
+    async with share.take(wanted, owner, most):
+        order.append(owner)
+        await asyncio.sleep(0)
 
-    async def work(name: str, wanted: int) -> None:
-        async with share.take(wanted, "alice"):
+
+async def test_a_wide_request_is_not_overtaken_for_ever() -> None:
+    share, order = FairSemaphore(4), list[str]()
+    wanted = {"a": 2, "wide": 4, "b": 2, "c": 2}
+
+    async def work(name: str) -> None:
+        async with share.take(wanted[name], "alice"):
             order.append(name)
             await asyncio.sleep(0)
 
-    await asyncio.gather(work("a", 2), work("wide", 4), work("b", 2), work("c", 2))
-    assert order == ["a", "wide", "b", "c"]
+    await asyncio.gather(*map(work, wanted))
+    assert order == list(wanted)
 
 
 async def test_who_no_longer_waits_holds_no_place() -> None:
     share = FairSemaphore(1)
-    release = asyncio.Event()
-
-    async def work() -> None:
-        async with share.take(1, "alice"):
-            await release.wait()
-
-    holder, leaving, staying = (asyncio.create_task(work()) for _ in range(3))
-    await asyncio.sleep(0)
-    leaving.cancel()
-    await asyncio.sleep(0)
-    release.set()
-    await asyncio.gather(holder, staying)
+    async with share.take(1, "alice"):
+        leaving, staying = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.sleep(0)
+    await staying
     assert leaving.cancelled()
     assert share.num_taken == 0
 
 
 async def test_a_place_given_to_one_who_is_cancelled_meanwhile_goes_on() -> None:
     share = FairSemaphore(1)
-
-    async def work() -> None:
-        async with share.take(1, "alice"):
-            await asyncio.sleep(0)
-
-    async def hand_over() -> None:
-        async with share.take(1, "alice"):
-            await asyncio.sleep(0)
-        # The place is given to it already, but it has not run since.
-        leaving.cancel()
-
-    holder = asyncio.create_task(hand_over())
-    leaving, staying = (asyncio.create_task(work()) for _ in range(2))
-    await asyncio.gather(holder, staying)
+    async with share.take(1, "alice"):
+        leaving, staying = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
+        await asyncio.sleep(0)
+    # The place is given to it already, but it has not run since.
+    leaving.cancel()
+    await staying
     assert leaving.cancelled()
     assert share.num_taken == 0
 
 
 async def test_who_is_cancelled_as_a_place_becomes_free_is_passed_over() -> None:
     share = FairSemaphore(1, max_waiting=2)
-
-    async def work() -> None:
-        async with share.take(1, "alice"):
-            await asyncio.sleep(0)
-
     async with share.take(1, "alice"):
-        leaving, staying = (asyncio.create_task(work()) for _ in range(2))
+        leaving, staying = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
         await asyncio.sleep(0)
         # Its future is cancelled at once, its task runs later.
         leaving.cancel()
@@ -79,20 +67,14 @@ async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -
     share = FairSemaphore(4, max_waiting=2, clock=lambda: now)
     async with share.take(4, "alice"):
         now = 30.0
-    release = asyncio.Event()
-
-    async def work() -> None:
-        async with share.take(2, "alice"):
-            await release.wait()
-
-    tasks = [asyncio.create_task(work()) for _ in range(4)]
-    await asyncio.sleep(0)
-    with pytest.raises(SemaphoreFullError) as full:
-        await work()
-    # Requests of 30 s; two wait and this would be the third, with two sequences each, where four may run.
-    assert full.value.retry_after_s == 45
-    release.set()
-    await asyncio.gather(*tasks)
+    async with share.take(2, "alice"), share.take(2, "alice"):
+        waiting = [asyncio.create_task(begins(share, "alice", [], 2)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(SemaphoreFullError) as full:
+            await begins(share, "alice", [], 2)
+        # Requests of 30 s; two wait and this would be the third, with two sequences each, where four may run.
+        assert full.value.retry_after_s == 45
+    await asyncio.gather(*waiting)
     assert share.num_taken == 0
 
 
@@ -159,12 +141,6 @@ async def test_never_more_sequences_than_configured_however_many_come() -> None:
     assert most == 8
     assert 0 < refused < 240
     assert share.num_taken == 0
-
-
-async def begins(share: FairSemaphore, owner: str, order: list[str], wanted: int = 1, most: int | None = None) -> None:
-    async with share.take(wanted, owner, most):
-        order.append(owner)
-        await asyncio.sleep(0)
 
 
 async def test_keys_take_turns_with_their_oldest_request_each() -> None:

@@ -12,8 +12,8 @@ from ray.serve._private.common import RequestMetadata
 from ray.serve.handle import DeploymentResponse, DeploymentResponseGenerator
 
 from deployments.contract import Caller, Decoding, TextRequest, VocabularySpec
-from deployments.handles import Watch, has_no_replica
-from deployments.ingress.replicas import HandleBackend
+from deployments.ingress.replicas import Backend
+from deployments.ray_private import Watch, has_no_replica
 from deployments.settings.service import Settings
 
 
@@ -28,34 +28,13 @@ def handle(replicas: dict[str, Any] | None, *, is_populated: bool = True) -> Any
 def test_there_is_none_where_the_last_one_is_known_to_be_gone() -> None:
     assert has_no_replica(handle({}))
     assert not has_no_replica(handle({"one": object()}))
-
-
-def test_what_is_not_known_yet_may_be_there() -> None:
+    # What is not known yet may be there.
     assert not has_no_replica(handle(None))
     assert not has_no_replica(handle({}, is_populated=False))
 
 
-async def test_a_watch_checks_once_for_all_who_wait_and_only_while_somebody_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("deployments.handles._CHECK_S", 0.001)
-    num_checks = 0
-
-    def has_happened() -> bool:
-        nonlocal num_checks
-        num_checks += 1
-        return num_checks == 3
-
-    watch = Watch(has_happened)
-    await asyncio.wait_for(asyncio.gather(*(watch.add() for _ in range(20))), 60)
-    assert num_checks == 3
-    watch.add().cancel()
-    await asyncio.sleep(0.02)
-    assert num_checks <= 4
-
-
 async def test_a_watch_passes_over_who_has_just_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.handles._CHECK_S", 0.001)
+    monkeypatch.setattr("deployments.ray_private._CHECK_S", 0.001)
     waiting: list[asyncio.Future[None]] = []
 
     def has_happened() -> bool:
@@ -96,7 +75,7 @@ async def test_a_client_that_vanishes_leaves_no_error_that_nobody_takes() -> Non
     untaken: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: untaken.append(context))
     handle: Any = Handle()
-    backend = HandleBackend(handle, handle, Settings.load({"secret_token": "k", "model_name": "some/model"}, {}))
+    backend = Backend(handle, handle, Settings.load({"secret_token": "k", "model_name": "some/model"}, {}))
 
     async def chat() -> None:
         request = TextRequest({"messages": []}, None, Decoding(), Caller("a", "r"))

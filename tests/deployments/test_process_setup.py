@@ -32,12 +32,9 @@ def test_the_token_of_hugging_face_reaches_a_process_that_was_started_without_it
     assert "HF_TOKEN" not in os.environ
     set_up_process(settings(hf_token="from a secret file"))
     assert os.environ["HF_TOKEN"] == "from a secret file"
-
-
-def test_the_token_that_a_node_has_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", "of the node")
+    # One that a node has stays.
     set_up_process(settings(hf_token="of the settings"))
-    assert os.environ["HF_TOKEN"] == "of the node"
+    assert os.environ["HF_TOKEN"] == "from a secret file"
 
 
 def test_the_level_of_logs_is_serves_own_unless_it_is_said(serves_logger: logging.Logger) -> None:

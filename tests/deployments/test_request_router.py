@@ -86,25 +86,22 @@ class Result:
             callback(self)
 
 
-@pytest.mark.parametrize(
-    ("body", "decoding"),
-    [
+async def test_a_replica_full_of_few_requests_gets_no_others_beside_an_idle_one(router: ReplicaRouter) -> None:
+    candidates = replicas(2)
+    full, results = candidates[0], list[Result]()
+    wide: list[tuple[dict[str, Any], Decoding]] = [
         ({"n": 8}, Decoding()),
         ({}, Decoding(num_beams=8)),
         ({"n": 2}, Decoding(best_of=8)),
         ({}, Decoding(search_width=8)),
-    ],
-)
-async def test_a_replica_full_of_few_requests_gets_no_others_beside_an_idle_one(
-    router: ReplicaRouter, body: dict[str, Any], decoding: Decoding
-) -> None:
-    candidates = replicas(2)
-    full, results = candidates[0], [Result() for _ in range(8)]
-    for result in results:
+    ]
+    for body, decoding in wide:
         request = TextRequest({"messages": [], **body}, None, decoding, Caller("a", "r-1"))
+        assert request.num_sequences == 8
         pending: Any = PendingRequest(args=[request], kwargs={}, metadata=None)
+        results.append(Result())
         router.on_send_request(full.replica_id)
-        router.on_request_routed(pending, full.replica_id, cast("Any", result))
+        router.on_request_routed(pending, full.replica_id, cast("Any", results[-1]))
 
     async def num_to_full_one() -> int:
         chats = [chat(f"Question {number}", owner="b") for number in range(200)]
@@ -132,28 +129,20 @@ async def test_a_replica_whose_engine_stands_still_gets_nothing_while_others_run
         assert await first_choice(router, candidates, chat(str(number))) == [candidates[2]]
     candidates[2].routing_stats = {STALLED: True}
     assert len(await first_choice(router, candidates, {"body": "a line"})) == 2
+    # One replica is chosen without more ado.
+    assert await router.choose_replicas(candidates[:1], None) == [candidates[:1]]
 
 
-async def test_one_replica_is_chosen_without_more_ado(router: ReplicaRouter) -> None:
-    candidates = replicas(1)
-    assert await router.choose_replicas(candidates, None) == [candidates]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "alike"),
-    [
+def test_what_prompts_have_in_common() -> None:
+    for one, other, alike in (
         (chat("Hello"), chat("Hello", owner="b"), False),
         (chat("Hello"), chat("Hello", "More"), False),
         (chat("a" * PREFIX_CHARS, "b"), chat("a" * PREFIX_CHARS, "c"), True),
         (chat("a", "b"), chat("ab"), False),
         (chat("\ud800"), chat("\ud800"), True),
-    ],
-)
-def test_what_prompts_have_in_common(one: TextRequest, other: TextRequest, alike: bool) -> None:
-    assert (prompt_prefix([one]) == prompt_prefix([other])) is alike
-
-
-def test_a_completion_has_its_prompt_and_others_have_none() -> None:
+    ):
+        assert (prompt_prefix([one]) == prompt_prefix([other])) is alike
+    # A completion has its prompt, and others have none.
     completion = TextRequest({"prompt": "Once upon"}, None, Decoding(), Caller("a", "r-1"))
     assert prompt_prefix([completion]) == b"a\0Once upon"
     assert prompt_prefix([]) is prompt_prefix([{"body": "{}"}]) is None

@@ -21,12 +21,11 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import ApiError, NotFoundError, OverloadedError
-from deployments.handles import Watch, has_no_replica, waits_in
 from deployments.ingress.connections.idle_connections import TIMEOUT_S, IdleConnections
 from deployments.ingress.connections.read_ahead import limit_client
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
 from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE, run_ready_hook
-from deployments.ray_private import SESSION_ID_HEADER, handles_of_proxy
+from deployments.ray_private import SESSION_ID_HEADER, Watch, handles_of_proxy, has_no_replica, waits_in
 
 _TRUSTED_BY_SERVE: Final = frozenset(
     name.lower().replace("_", "-").encode()

@@ -1,56 +1,61 @@
-"""Loading at run time: all replicas have an adapter, or none has; and the register is what it says afterwards."""
+"""Loading at run time: all replicas have an adapter, or none has; and the register is what it says afterwards.
+
+Over HTTP, with two ingresses of one service.
+"""
 
 import asyncio
 import fcntl
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from ray.exceptions import ActorDiedError
 
 from deployments import adapter_register
 from deployments.adapter_register import Register, Registered
-from deployments.errors import ApiError, BadRequestError, ConflictError, ModelNotFoundError, OverloadedError
-from deployments.ingress.adapter_loader import PRELOAD, SYNC, AdapterLoader
-from deployments.protocol.reader import AdapterNames
+from deployments.ingress.adapter_loader import PRELOAD, SYNC
+from deployments.settings.keys import Key
 from deployments.settings.service import Settings
+from tests.deployments.front import CHAT, KEY, KEY_SETTINGS, KEYS, MODEL, assert_error, chat_body, client_of
+from tests.deployments.stand_in import StandIn
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
 from vocab.adapters import WEIGHTS, AdapterError
 
+LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 
-class Service:
-    """Two replicas that answer as a test wants, and a loader of each of two ingresses."""
 
-    def __init__(self, folder: Path, **args: Any) -> None:
-        self.settings = Settings.load(
-            {
-                "secret_token": "k",
-                "model_id": "base",
-                "lora_dir": str(folder / "lora"),
-                "lora": {"fixed": "/a"},
-                **args,
-            },
-            {},
-        )
-        self.register = Register(folder / "lora")
+class Service(StandIn):
+    """Two replicas that answer as a test wants, and clients of two ingresses: one that loads, and one that unloads."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder / "lora"
+        self.register = Register(self.folder)
         self.answers: list[Any] = [None, None]
-        self.calls: list[str] = []
+        self.methods: list[str] = []
         self.seen: list[dict[str, Registered]] = []
-        self.loaders = [AdapterLoader(self.settings, self.call_all) for _ in range(2)]
-        self.load = self.loaders[0].load
-        self.unload = self.loaders[1].unload
+        self.clients: list[httpx.AsyncClient] = []
 
     async def call_all(self, method: str, *arguments: Any) -> list[Any]:
         await asyncio.sleep(0)
-        self.calls.append(method)
+        self.methods.append(method)
         self.seen.append(self.register.read())
         return self.answers if method == PRELOAD else [None, None]
 
+    async def load(self, name: str, source: Path | str, *, of: int = 0, **fields: Any) -> httpx.Response:
+        return await self.clients[of].post(LOAD, json={"lora_name": name, "lora_path": str(source), **fields})
+
+    async def unload(self, name: str) -> httpx.Response:
+        return await self.clients[1].post(UNLOAD, json={"lora_name": name})
+
     @property
     def copies(self) -> set[str]:
-        return {path.name for path in self.register.folder.iterdir() if path.is_dir()}
+        return {path.name for path in self.folder.iterdir() if path.is_dir()} if self.folder.is_dir() else set()
 
 
 @pytest.fixture(scope="module")
@@ -63,71 +68,82 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Service:
-    return Service(tmp_path)
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    service = Service(tmp_path)
+    keys = {**KEY_SETTINGS, "default": Key(operator=True)}
+    async with AsyncExitStack() as stack:
+        for _ in range(2):
+            client = client_of(service, key=KEY, keys=keys, lora={"fixed": "/a"}, lora_dir=service.folder)
+            service.clients.append(await stack.enter_async_context(client))
+        yield service
 
 
-async def fault(work: Any, kind: type[ApiError] = BadRequestError) -> str:
-    with pytest.raises(kind) as error:
-        await work
-    assert "\n" not in error.value.message
-    return error.value.message
+def refused(answer: httpx.Response, status: int = 400, code: str | None = None, param: str | None = "lora_path") -> str:
+    """Why nothing was loaded or unloaded, in one line."""
+    message: str = assert_error(answer, status, param=param, code=code)["message"]
+    assert "\n" not in message
+    return message
 
 
 async def test_an_adapter_exists_once_every_replica_has_loaded_it(service: Service, made: Path) -> None:
-    names = AdapterNames.of(service.settings)
-    await service.load("poet", str(made / "poet"), replaces=False)
-    assert service.calls == [PRELOAD, SYNC]
+    client, poet = service.clients[1], str(made / "poet")
+    loaded = await service.load("poet", poet)
+    assert (loaded.status_code, loaded.text) == (200, "Success: LoRA adapter 'poet' added successfully.")
+    assert service.methods == [PRELOAD, SYNC]
     assert [list(seen) for seen in service.seen] == [[], ["poet"]]
-    assert service.register.read()["poet"].source == str(made / "poet")
+    assert service.register.read()["poet"].source == poet
     assert service.register.adapter("poet", service.register.read()["poet"]).card is not None
-    assert "poet" in names and "fixed" in names
-    await service.unload("poet")
-    assert service.calls == [PRELOAD, SYNC, SYNC]
-    assert not service.register.read() and "poet" not in names
-    assert "cannot be found" in await fault(service.unload("poet"), ModelNotFoundError)
+    cards = (await client.get("/v1/models")).json()["data"]
+    assert [(card["id"], card.get("parent"), card.get("root")) for card in cards] == [
+        (MODEL, None, None), ("fixed", MODEL, "/a"), ("poet", MODEL, poet),
+    ]  # fmt: skip
+    assert (await client.get("/v1/models/poet")).json()["root"] == poet
+    asked: list[dict[str, Any]] = [{"model": "poet"}, {"vocab": {"lang": "en", "n_words": 500, "adapter": "poet"}}]
+    assert [(await client.post(CHAT, json=chat_body(**one))).status_code for one in asked] == [200, 200]
+    gone = await service.unload("poet")
+    assert gone.text == "Success: LoRA adapter 'poet' removed successfully."
+    assert service.methods == [PRELOAD, SYNC, SYNC]
+    assert not service.register.read()
+    for one, param in zip(asked, ("model", "vocab.adapter"), strict=True):
+        assert_error(await client.post(CHAT, json=chat_body(**one)), 404, param=param, code="model_not_found")
+    assert_error(await client.get("/v1/models/poet"), 404, param="model", code="model_not_found")
+    assert "cannot be found" in refused(await service.unload("poet"), 404, "model_not_found", "lora_name")
 
 
 async def test_another_one_takes_its_place_only_when_asked_to(service: Service, made: Path) -> None:
-    await service.load("poet", str(made / "poet"), replaces=False)
+    await service.load("poet", made / "poet")
     first = service.register.read()["poet"]
-    assert "already been loaded" in await fault(service.load("poet", str(made / "other"), replaces=False))
+    assert "already been loaded" in refused(await service.load("poet", made / "other"), param="lora_name")
     assert service.register.read() == {"poet": first}
-    await service.load("poet", str(made / "other"), replaces=True)
+    assert (await service.load("poet", made / "other", load_inplace=True)).status_code == 200
     assert service.register.read()["poet"].copy != first.copy
     # Requests may still have the first.
     assert first.copy in service.copies
-    await service.load("same", str(made / "other"), replaces=False)
+    await service.load("same", made / "other")
     assert len(service.copies) == 2
 
 
-@pytest.mark.parametrize(
-    ("answers", "kind", "message"),
-    [
-        ([None, "adapter poet: it is bad"], BadRequestError, "Adapter poet: it is bad."),
-        ([None, TimeoutError()], OverloadedError, "A replica did not load it in time"),
-        ([], OverloadedError, "No replica runs"),
-        ([ActorDiedError(), ActorDiedError()], OverloadedError, "No replica runs"),
-    ],
-)
-async def test_one_that_a_replica_does_not_take_leaves_nothing(
-    service: Service, made: Path, answers: list[Any], kind: type[ApiError], message: str
-) -> None:
-    await service.load("other", str(made / "other"), replaces=False)
+async def test_one_that_a_replica_does_not_take_leaves_nothing(service: Service, made: Path) -> None:
+    await service.load("other", made / "other")
     before = service.register.read(), service.copies
-    service.answers = answers
-    assert message in await fault(service.load("poet", str(made / "poet"), replaces=False), kind)
-    assert message in await fault(service.load("other", str(made / "poet"), replaces=True), kind)
-    assert (service.register.read(), service.copies) == before
-
-
-async def test_an_error_of_ours_leaves_nothing_and_a_replica_that_died_is_none(service: Service, made: Path) -> None:
-    service.answers = [None, KeyError("x")]
-    with pytest.raises(KeyError):
-        await service.load("poet", str(made / "poet"), replaces=False)
-    assert not service.register.read() and not service.copies
+    for answers, status, code, message in (
+        ([None, "adapter poet: it is bad"], 400, None, "Adapter poet: it is bad."),
+        ([None, TimeoutError()], 503, "overloaded", "A replica did not load it in time"),
+        ([], 503, "overloaded", "No replica runs"),
+        ([ActorDiedError(), ActorDiedError()], 503, "overloaded", "No replica runs"),
+        ([None, KeyError("x")], 500, "internal_error", "The server failed"),
+    ):
+        service.answers = answers
+        param = "lora_path" if status == 400 else None
+        for answer in (
+            await service.load("poet", made / "poet"),
+            await service.load("other", made / "poet", load_inplace=True),
+        ):
+            assert message in refused(answer, status, code, param)
+        assert (service.register.read(), service.copies) == before
+    # One that died reads the register when it is started again.
     service.answers = [None, ActorDiedError()]
-    await service.load("poet", str(made / "poet"), replaces=False)
+    await service.load("poet", made / "poet")
     assert "poet" in service.register.read()
 
 
@@ -135,82 +151,81 @@ OF_THE_MODEL = {"whole modules", "a bias", "other modules", "more layers", "anot
 """What a model does not have or an engine does not apply, replicas find."""
 
 
-@pytest.mark.parametrize("name", sorted(DAMAGES.keys() - OF_THE_MODEL))
-async def test_a_damaged_one_is_refused_and_leaves_nothing(
-    service: Service, made: Path, tmp_path: Path, name: str
-) -> None:
-    damage, _ = DAMAGES[name]
-    folder = damaged(made / "poet", tmp_path / "damaged", damage)
-    assert (await fault(service.load("poet", str(folder), replaces=False))).startswith("Adapter poet: ")
-    assert not service.register.read() and not service.copies and not service.calls
+async def test_a_damaged_one_is_refused_and_leaves_nothing(service: Service, made: Path, tmp_path: Path) -> None:
+    for name in sorted(DAMAGES.keys() - OF_THE_MODEL):
+        damage, _ = DAMAGES[name]
+        folder = damaged(made / "poet", tmp_path / name, damage)
+        assert refused(await service.load("poet", folder)).startswith("Adapter poet: "), name
+        assert not service.register.read() and not service.copies and not service.methods
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("base", "model's own name"), ("fixed", "one of the settings"), ("auto", "other than auto"), ("a b", "letters")],
-)
-async def test_names_that_are_taken_or_none_are_refused(service: Service, made: Path, name: str, message: str) -> None:
-    assert message in await fault(service.load(name, str(made / "poet"), replaces=True))
-    if name == "fixed":
-        assert message in await fault(service.unload(name))
+async def test_names_that_are_taken_or_none_are_refused_and_only_operators_may(service: Service, made: Path) -> None:
+    for name, message in (
+        (MODEL, "model's own name"), ("fixed", "one of the settings"), ("auto", "other than auto"), ("a b", "letters"),
+    ):  # fmt: skip
+        told = refused(await service.load(name, made / "poet", load_inplace=True), param="lora_name")
+        assert message in told, name
+    assert "one of the settings" in refused(await service.unload("fixed"), param="lora_name")
+    for path in (LOAD, UNLOAD):
+        answer = await service.clients[0].post(path, json={"lora_name": "a"}, headers={"X-API-Key": KEYS["other"]})
+        assert "operator: true" in assert_error(answer, 403, code="insufficient_permissions")["message"]
 
 
 async def test_without_the_setting_it_is_named(tmp_path: Path) -> None:
-    for loader in Service(tmp_path, lora_dir=None).loaders:
-        for work in (loader.load("a", "/a", replaces=False), loader.unload("a")):
-            assert "set lora_dir to a folder that all nodes share" in await fault(work)
-    service = Service(tmp_path, lora_merge=True)
-    assert "set lora_merge: false and lora_dir" in await fault(service.load("a", "/a", replaces=False))
-    assert Register.of(service.settings) is None
+    keys = {"default": Key(operator=True)}
+    merged: dict[str, Any] = {"lora": {"fixed": "/a"}, "lora_merge": True, "lora_dir": tmp_path}
+    without: dict[str, Any] = {}
+    for settings, code, message in (
+        (without, "lora_dir_missing", "set lora_dir to a folder that all nodes share"),
+        (merged, "lora_merged", "set lora_merge: false and lora_dir"),
+    ):
+        async with client_of(key=KEY, keys=keys, **settings) as client:
+            for path, body in ((LOAD, {"lora_name": "a", "lora_path": "/a"}), (UNLOAD, {"lora_name": "a"})):
+                assert message in refused(await client.post(path, json=body), code=code, param=None)
+    assert Register.of(Settings(secret_token="k", **merged)) is None
 
 
 async def test_changes_follow_one_another(service: Service, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"poet-{number}" for number in range(4)]
-    work = [
-        service.loaders[number % 2].load(name, str(made / "poet"), replaces=False) for number, name in enumerate(names)
-    ]
-    await asyncio.gather(*work)
+    await asyncio.gather(*(service.load(name, made / "poet", of=number % 2) for number, name in enumerate(names)))
     assert sorted(service.register.read()) == names
-    assert service.calls == [PRELOAD, SYNC] * 4
+    assert service.methods == [PRELOAD, SYNC] * 4
     monkeypatch.setattr(adapter_register, "_WAIT_S", 0.2)
-    with (service.register.folder / "lock").open("w") as lock:
+    with (service.folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "Another adapter" in await fault(service.unload("poet-1"), OverloadedError)
+        assert "Another adapter" in refused(await service.unload("poet-1"), 503, "overloaded", None)
 
 
-async def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path, made: Path) -> None:
-    (tmp_path / "lora").write_text("no folder")
-    assert "lora_dir cannot be used" in await fault(
-        Service(tmp_path).load("a", str(made / "poet"), replaces=False), ConflictError
-    )
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"adapters": {"a": {"b": 1}}}'])
-async def test_a_damaged_register_is_told(service: Service, made: Path, content: str) -> None:
-    service.register.folder.mkdir()
-    service.register.path.write_text(content)
-    with pytest.raises(AdapterError, match=r"register\.json cannot be read"):
-        service.register.read()
-    result = await fault(service.load("a", str(made / "poet"), replaces=False), ConflictError)
-    assert "mend or delete it" in result
+async def test_a_folder_or_a_register_that_cannot_be_used_is_told(service: Service, made: Path) -> None:
+    service.folder.write_text("no folder")
+    answer = await service.load("a", made / "poet")
+    assert "lora_dir cannot be used" in refused(answer, 409, "lora_dir_unusable", None)
+    service.folder.unlink()
+    service.folder.mkdir()
+    for content in ("{", "[]", '{"adapters": {"a": {"b": 1}}}'):
+        service.register.path.write_text(content)
+        with pytest.raises(AdapterError, match=r"register\.json cannot be read"):
+            service.register.read()
+        answer = await service.load("a", made / "poet")
+        assert "mend or delete it" in refused(answer, 409, "lora_dir_unusable", None), content
 
 
 async def test_copies_that_nobody_has_are_deleted_after_a_while(service: Service, made: Path) -> None:
-    await service.load("poet", str(made / "poet"), replaces=False)
+    await service.load("poet", made / "poet")
     poet = service.register.read()["poet"].copy
     await service.unload("poet")
-    (service.register.folder / ".copy-1").mkdir()
-    (service.register.folder / "of-somebody-else").mkdir()
-    for path in service.register.folder.iterdir():
+    (service.folder / ".copy-1").mkdir()
+    (service.folder / "of-somebody-else").mkdir()
+    for path in service.folder.iterdir():
         os.utime(path, (time.time() - 7200,) * 2)
-    await service.load("other", str(made / "other"), replaces=False)
+    await service.load("other", made / "other")
     assert service.copies == {service.register.read()["other"].copy, "of-somebody-else"}
     assert poet not in service.copies
 
 
 async def test_a_copy_that_is_not_whole_is_made_again(service: Service, made: Path) -> None:
-    await service.load("poet", str(made / "poet"), replaces=False)
-    copy = service.register.folder / service.register.read()["poet"].copy
+    await service.load("poet", made / "poet")
+    copy = service.folder / service.register.read()["poet"].copy
     (copy / WEIGHTS).unlink()
-    await service.load("poet", str(made / "poet"), replaces=True)
+    await service.load("poet", made / "poet", load_inplace=True)
     assert (copy / WEIGHTS).read_bytes() == (made / "poet" / WEIGHTS).read_bytes()

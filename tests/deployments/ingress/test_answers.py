@@ -17,14 +17,11 @@ def events(text: str) -> list[Any]:
     return [line if line == "data: [DONE]" else json.loads(line.removeprefix("data: ")) for line in lines]
 
 
-def test_a_whole_answer_is_one_json_object(front: Front) -> None:
+def test_an_answer_is_one_json_object_and_a_stream_is_events_that_end_in_done(front: Front) -> None:
     response = front.chat()
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     assert response.json()["choices"][0]["message"]["content"] == "".join(WORDS)
-
-
-def test_a_stream_is_events_that_end_in_done(front: Front) -> None:
     response = front.chat(stream=True)
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/event-stream")

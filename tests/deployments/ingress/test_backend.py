@@ -28,7 +28,7 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.ingress.app import Ingress
-from deployments.ingress.replicas import HandleBackend
+from deployments.ingress.replicas import Backend
 from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.replica.engine.autoscaling import autoscaling_config
 from deployments.settings.service import Settings
@@ -36,6 +36,7 @@ from deployments.settings.types import Autoscaling
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
 from tests.deployments.stand_in import NUM_TOKENS, WORDS, StandIn
+from tests.harness import free_port
 from vocab.errors import CompileError, UnknownLanguageError, WordListError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -113,9 +114,7 @@ Replica: Any = serve.deployment(
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     started = tmp_path_factory.mktemp("replica") / "started"
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
@@ -138,22 +137,21 @@ def num_open() -> int:
     return int(handle.num_open.remote().result(timeout_s=10))
 
 
-def test_the_front_is_served(front: Front) -> None:
+def test_the_front_is_served_through_the_proxy_which_does_not_tell_its_routes(front: Front) -> None:
     with front.client(key=None) as client:
         assert client.get("/ready").json() == {"status": "ok"}
         assert_error(client.get("/v1/models"), 401, code="invalid_api_key")
         assert client.get("/v1/models", params={"token": KEY}).json()["data"][0]["id"] == MODEL
+        assert client.get("/-/routes").status_code == 404
+    assert_error(front.chat(b" " * (LIMITS.max_body_bytes + 1)), 413)
 
 
-def test_an_answer_crosses_the_handles(front: Front) -> None:
+def test_an_answer_of_any_size_crosses_the_handles(front: Front) -> None:
     whole = front.chat(vocab_lang="en", vocab_n_words=10)
     assert whole.json()["choices"][0]["message"]["content"] == "".join(WORDS)
     assert front.chat(stream=True).text.endswith("data: [DONE]\n\n")
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_large_piece_of_an_answer_crosses_the_handles(front: Front, stream: bool) -> None:
-    assert front.chat(text="a large piece", stream=stream).text.count("a") >= LARGE_PIECE
+    for stream in (False, True):
+        assert front.chat(text="a large piece", stream=stream).text.count("a") >= LARGE_PIECE
 
 
 def test_rows_cross_the_handles_and_a_client_that_reads_slowly_holds_little_of_them(front: Front) -> None:
@@ -203,22 +201,17 @@ def test_a_client_who_leaves_does_not_wait_for_a_list_any_more(front: Front) -> 
     wait_until(lambda: num_waiting() == 0, timeout_s=10)
 
 
-@pytest.mark.parametrize("target", ["//v1/models", "/v1/../metrics", "/%2e%2e/v1/models", "/v1/%6dodels", "/redoc"])
-def test_no_second_spelling_of_a_path_gets_through_the_proxy(front: Front, target: str) -> None:
-    assert front.send_raw(raw_request(target, key=None))[0] == 401
-    assert front.send_raw(raw_request(target))[0] == 404
+def test_no_second_spelling_of_a_path_gets_through_the_proxy(front: Front) -> None:
+    for target in ("//v1/models", "/v1/../metrics", "/%2e%2e/v1/models", "/v1/%6dodels", "/redoc"):
+        assert front.send_raw(raw_request(target, key=None))[0] == 401, target
+        assert front.send_raw(raw_request(target))[0] == 404, target
 
 
-@pytest.mark.parametrize("name", ["X-Request-Id", "x-request-id"])
-def test_the_request_id_is_the_servers_alone_through_the_proxy(front: Front, name: str) -> None:
-    ids = front.get("/v1/models", headers={name: "mine" + "x" * 10_240}).headers.get_list("x-request-id")
-    assert len(ids) == 1
-    assert ids[0].startswith("req-")
-
-
-def test_the_proxy_does_not_tell_its_routes(front: Front) -> None:
-    with front.client(key=None) as client:
-        assert client.get("/-/routes").status_code == 404
+def test_the_request_id_is_the_servers_alone_through_the_proxy(front: Front) -> None:
+    for name in ("X-Request-Id", "x-request-id"):
+        ids = front.get("/v1/models", headers={name: "mine" + "x" * 10_240}).headers.get_list("x-request-id")
+        assert len(ids) == 1
+        assert ids[0].startswith("req-")
 
 
 def test_headers_by_which_serve_routes_leave_nothing_in_the_proxy(front: Front) -> None:
@@ -243,29 +236,20 @@ def _is_ours(process: psutil.Process) -> bool:
     return any(parent.pid == os.getpid() for parent in process.parents())
 
 
-def test_a_body_that_is_too_long_is_refused_through_the_proxy(front: Front) -> None:
-    assert_error(front.chat(b" " * (LIMITS.max_body_bytes + 1)), 413)
-
-
-def test_the_rows_of_a_client_that_leaves_are_given_up(front: Front) -> None:
-    with front.client() as client, pytest.raises(httpx.ReadTimeout):
-        client.post("/v1/logprobs", json={"prompt": ["a", "b", "please stall"]}, timeout=2)
-    wait_until(lambda: num_open() == 0, timeout_s=5)
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_the_replica_stops_when_the_client_leaves(front: Front, stream: bool) -> None:
-    body = (
-        str(chat_body("please stall", stream=stream))
-        .replace("'", '"')
-        .replace("True", "true")
-        .replace("False", "false")
-    )
-    length = b"Content-Length: %d" % len(body)
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        (CHAT, chat_body("please stall", stream=False)),
+        (CHAT, chat_body("please stall", stream=True)),
+        ("/v1/logprobs", {"prompt": ["a", "b", "please stall"]}),
+    ],
+)
+def test_the_replica_stops_when_the_client_leaves(front: Front, path: str, asked: dict[str, Any]) -> None:
+    body = json.dumps(asked).encode()
     stay = b"X-Request-Disconnect-Disabled: ?1"
-    head = raw_request(CHAT, b"Content-Type: application/json", length, stay, method="POST")
+    fields = (b"Content-Type: application/json", b"Content-Length: %d" % len(body), stay)
     with socket.create_connection(("127.0.0.1", front.port), timeout=10) as connection:
-        connection.sendall(head + body.encode())
+        connection.sendall(raw_request(path, *fields, method="POST") + body)
         wait_until(lambda: num_open() == 1, timeout_s=10)
     wait_until(lambda: num_open() == 0, timeout_s=5)
 
@@ -345,7 +329,7 @@ async def test_a_request_starts_the_first_replica_and_is_answered_by_it(tmp_path
         assert not serve.status().applications["quiet"].deployments["Quiet"].replica_states
         handle = serve.get_deployment_handle("Quiet", app_name="quiet")
         # There are no lists in this application, nor does the request ask for one.
-        backend = HandleBackend(handle, handle, Settings(secret_token=KEY, autoscaling=scaling))
+        backend = Backend(handle, handle, Settings(secret_token=KEY, autoscaling=scaling))
         # A controller that is slower than a probe's patience says it to the next one.
         for _ in range(100):
             if is_ready := await backend.is_ready():

@@ -6,8 +6,6 @@ import socket
 import time
 from collections.abc import Iterator
 
-import pytest
-
 from tests.deployments.front import CHAT, LIMITS, Front, assert_error, chat_body, raw_request
 
 TOO_LONG = LIMITS.max_body_bytes + 1
@@ -24,12 +22,8 @@ def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_read(front: Fro
     assert b"bytes" in answer
 
 
-def test_a_body_with_an_absurd_length_is_refused(front: Front) -> None:
-    status, _ = post(front, b"", b"Content-Length: " + b"9" * 30)
-    assert status in (400, 413)
-
-
-def test_a_body_that_is_too_long_is_refused(front: Front) -> None:
+def test_a_body_that_is_too_long_or_says_an_absurd_length_is_refused(front: Front) -> None:
+    assert post(front, b"", b"Content-Length: " + b"9" * 30)[0] in (400, 413)
     assert_error(front.chat(b" " * TOO_LONG), 413)
 
 
@@ -63,33 +57,26 @@ def test_a_body_longer_than_it_says_is_cut_there(front: Front) -> None:
     assert len(front.backend.calls) <= 1
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "gzip, identity"])
-def test_a_compressed_body_is_refused(front: Front, encoding: str) -> None:
+def test_a_compressed_body_is_refused(front: Front) -> None:
     bomb = gzip.compress(b" " * 10_000_000)
     with front.client() as client:
-        headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
-        assert_error(client.post(CHAT, content=bomb, headers=headers), 415)
+        for encoding in ("gzip", "br", "deflate", "gzip, identity"):
+            headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+            assert_error(client.post(CHAT, content=bomb, headers=headers), 415)
 
 
-@pytest.mark.parametrize(
-    "kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
-)
-def test_a_body_of_another_kind_is_refused(front: Front, kind: str) -> None:
+def test_a_body_of_another_kind_is_refused(front: Front) -> None:
+    content = json.dumps(chat_body()).encode()
     with front.client() as client:
-        content = json.dumps(chat_body()).encode()
-        assert_error(client.post(CHAT, content=content, headers={"Content-Type": kind}), 415)
+        for kind in ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+            assert_error(client.post(CHAT, content=content, headers={"Content-Type": kind}), 415)
+        for kind in ("application/json; charset=utf-8", "Application/JSON"):
+            assert client.post(CHAT, content=content, headers={"Content-Type": kind}).status_code == 200
 
 
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON"])
-def test_json_may_be_named_in_other_ways(front: Front, kind: str) -> None:
-    with front.client() as client:
-        content = json.dumps(chat_body()).encode()
-        assert client.post(CHAT, content=content, headers={"Content-Type": kind}).status_code == 200
-
-
-@pytest.mark.parametrize("body", [b"", b" \r\n\t"])
-def test_an_empty_body_is_refused(front: Front, body: bytes) -> None:
-    assert_error(front.chat(body), 400)
+def test_an_empty_body_is_refused(front: Front) -> None:
+    for body in (b"", b" \r\n\t"):
+        assert_error(front.chat(body), 400)
 
 
 def test_a_body_that_trickles_is_cut_off_at_its_deadline_and_others_are_served(front: Front) -> None:

@@ -1,13 +1,12 @@
 """The text of a file over a real connection: what the command line reads of it, or why it cannot be read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import psutil
-import pytest
 
 from deployments.settings.limits import MAX_CHECK_BYTES, Limits
 from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, Front, assert_error, client_of
@@ -22,32 +21,27 @@ def sent(front: Front, data: bytes, name: str = "story") -> httpx.Response:
         return client.post(PATH, params={"name": name}, content=data)
 
 
-@pytest.mark.parametrize("make", [docx, epub, pdf])
-def test_the_text_is_that_of_the_command_line(front: Front, make: Callable[[Sequence[str]], bytes]) -> None:
-    data = make(STORY)
-    answer = sent(front, data)
-    assert answer.status_code == 200, answer.text
-    assert answer.json() == {"text": text_of(data, "story")}
-
-
-def test_a_name_tells_markdown_from_plain_text(front: Front) -> None:
+def test_the_text_is_that_of_the_command_line(front: Front) -> None:
+    for make in (docx, epub, pdf):
+        data = make(STORY)
+        answer = sent(front, data)
+        assert answer.status_code == 200, answer.text
+        assert answer.json() == {"text": text_of(data, "story")}
+    # A name tells Markdown from plain text.
     linked = "[Café](http://a.example)"
     assert "example" not in sent(front, linked.encode(), "-a.md").json()["text"]
     assert sent(front, linked.encode(), "a.txt").json() == {"text": linked}
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
+def test_a_file_that_cannot_be_read_is_refused_with_the_reason(front: Front) -> None:
+    for data, reason in (
         (b"", "the file is empty"),
         (zipped({"a": "b"}), "neither a DOCX nor an EPUB"),
         (pdf(STORY, password="secret"), "the file is encrypted"),
         (b"%PDF-1.7 nothing", "the file is damaged"),
         (b"\xe9t\xe9", "not a text in UTF-8"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_refused_with_the_reason(front: Front, data: bytes, reason: str) -> None:
-    assert assert_error(sent(front, data), 400)["message"].startswith(f"The file cannot be read: {reason}")
+    ):
+        assert assert_error(sent(front, data), 400)["message"].startswith(f"The file cannot be read: {reason}")
 
 
 def test_a_file_has_its_limits_and_its_route_a_key(front: Front) -> None:
@@ -58,12 +52,12 @@ def test_a_file_has_its_limits_and_its_route_a_key(front: Front) -> None:
         assert_error(client.post(PATH, content=b"x"), 401, code="invalid_api_key")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_error_of_a_reader_is_passed_on(front: Front, name: str) -> None:
-    answer = sent(front, HOSTILE[name]())
-    if answer.status_code != 200:
-        message = "The file cannot be read: the file is damaged; save it anew, or as plain text."
-        assert assert_error(answer, 400)["message"] == message
+def test_no_error_of_a_reader_is_passed_on(front: Front) -> None:
+    for name, make in HOSTILE.items():
+        answer = sent(front, make())
+        if answer.status_code != 200:
+            message = "The file cannot be read: the file is damaged; save it anew, or as plain text."
+            assert assert_error(answer, 400)["message"] == message, name
 
 
 @asynccontextmanager

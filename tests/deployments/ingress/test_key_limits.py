@@ -1,7 +1,6 @@
 """What a key may do: its part of the service, its requests and its tokens."""
 
 import itertools
-import json
 import re
 from collections.abc import AsyncIterator
 from functools import partial
@@ -16,19 +15,11 @@ from starlette.routing import Route
 from deployments.batch.api import add_batch_routes
 from deployments.ingress.app import create_app
 from deployments.settings.keys import Key, digest_of
+from deployments.settings.limits import MAX_NEXT_ROWS, MAX_REWRITE_TOKENS
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
-from tests.deployments.front import (
-    CHAT,
-    COMPLETIONS,
-    KEY,
-    LIMITS,
-    MODEL,
-    assert_error,
-    chat_body,
-    client_of,
-    completion_body,
-)
+from tests.deployments.front import CHAT, COMPLETIONS, KEY, LIMITS, MODEL, assert_error, chat_body, client_of
+from tests.deployments.ingress.test_refusals import EXERCISES, GOOD, LOGPROBS, NEXT, REWRITE, SCORES, SWAP
 from tests.deployments.stand_in import StandIn
 
 TEXT = "x" * 388
@@ -74,7 +65,8 @@ async def test_requests_beyond_the_rate_are_refused_and_told_when_to_come_back(c
         "x-ratelimit-reset-requests": f"{refused.headers['retry-after']}s",
     }
     # Another key, and what needs none.
-    assert (await chat(client, KEY)).status_code == 200
+    other = await chat(client, KEY)
+    assert (other.status_code, rates_of(other)) == (200, {})
     assert (await client.get("/health")).status_code == 200
 
 
@@ -89,26 +81,39 @@ async def test_tokens_are_those_that_a_chat_may_take(client: httpx.AsyncClient) 
     assert (await chat(client, "cheap", text=TEXT, max_tokens=300)).status_code == 200
 
 
-async def test_the_tokens_of_a_completion_are_those_of_all_its_prompts(client: httpx.AsyncClient) -> None:
-    text = "x" * 398
-    """Of 400 characters as JSON: 100 tokens, as they are estimated."""
-    left = 1000
-    for prompt, cost in ((text, 100 + 30), ([text, text], 2 * 130), ([1, 2, 3], 3 + 30), ([[1, 2], [3]], 3 + 2 * 30)):
-        answer = await client.post(
-            COMPLETIONS, headers={"X-API-Key": "cheap"}, json=completion_body(prompt, max_tokens=30)
-        )
-        left -= cost
-        assert rates_of(answer)["x-ratelimit-remaining-tokens"] == str(left)
+async def test_what_each_route_may_take_is_charged_to_the_tokens_of_its_key() -> None:
+    rate, text = 10**9, "x" * 398
+    """The text has 400 characters as JSON: 100 tokens, as they are estimated."""
+    place, wide = {"start": 0, "end": 1}, {"num_items": 5, "kinds": ["order", "gap_fill"]}
+    costs: list[tuple[str, dict[str, Any], int]] = [
+        (COMPLETIONS, {"prompt": text, "max_tokens": 30}, 100 + 30),
+        (COMPLETIONS, {"prompt": [text, text], "max_tokens": 30}, 2 * 130),
+        (COMPLETIONS, {"prompt": [1, 2, 3], "max_tokens": 30}, 3 + 30),
+        (COMPLETIONS, {"prompt": [[1, 2], [3]], "max_tokens": 30}, 3 + 2 * 30),
+        (LOGPROBS, {"prompt": [[1, 2], [3, 4, 5]]}, 5),
+        (SCORES, {"prompt": [1, 2], "token_ids": [3]}, 3),
+        (NEXT, {"text": "a" * 400}, 100 + MAX_NEXT_ROWS),
+        (SWAP, {"text": "a" + " " * 9998 + "a", **place}, 22_500 + MAX_NEXT_ROWS),
+        (REWRITE, {"text": "a" * 100}, 5_000),
+        (REWRITE, {"text": "a" + " " * 19_998 + "a"}, MAX_REWRITE_TOKENS),
+        (EXERCISES, {"text": "a", **wide}, 20_000),
+    ]
+    rich = {"rich": Key(sha256=digest_of(b"rich"), tokens_per_minute=rate)}
+    for path, fields, cost in costs:
+        async with client_of(key="rich", keys=rich) as client:
+            answer = await client.post(path, json={**GOOD[path], **fields})
+        assert answer.status_code == 200, answer.text
+        assert rate - int(rates_of(answer)["x-ratelimit-remaining-tokens"]) == cost, path
 
 
-async def test_a_chat_that_the_rate_never_allows_is_the_callers_mistake(client: httpx.AsyncClient) -> None:
-    response = await chat(client, "cheap", max_tokens=100, best_of=10, vocab={"lang": "en"})
-    assert response.status_code == 400
-    assert response.json()["error"]["param"] == "max_tokens"
-
-
-async def test_a_key_without_rates_is_told_of_none(client: httpx.AsyncClient) -> None:
-    assert rates_of(await chat(client, KEY)) == {}
+async def test_a_request_that_the_rate_never_allows_names_what_to_make_smaller(client: httpx.AsyncClient) -> None:
+    for path, fields, param in (
+        (CHAT, {"max_tokens": 100, "best_of": 10, "vocab": {"lang": "en"}}, "max_tokens"),
+        (LOGPROBS, {"prompt": [list(range(1000)), [3]]}, "prompt"),
+        (NEXT, {"text": "a" * 4000}, "text"),
+    ):
+        too_much = await client.post(path, headers={"X-API-Key": "cheap"}, json={**GOOD[path], **fields})
+        assert_error(too_much, 400, param=param)
 
 
 PARTS: dict[str | None, set[str]] = {
@@ -158,17 +163,13 @@ async def test_every_route_is_for_its_part_of_the_service_alone() -> None:
 
 
 async def test_the_openai_package_sees_its_own_errors() -> None:
-    settings = Settings(model_id=MODEL, secret_token=KEY, keys=KEYS, limits=LIMITS)
-    transport = httpx.ASGITransport(create_app(settings, StandIn()))
     message: ChatCompletionUserMessageParam = {"role": "user", "content": "Hello"}
     for key, expected in (("bulk", openai.PermissionDeniedError), ("few", openai.RateLimitError)):
+        http = client_of(keys=KEYS)
         async with openai.AsyncOpenAI(
-            api_key=key,
-            base_url="http://localhost/v1",
-            max_retries=0,
-            http_client=httpx.AsyncClient(transport=transport),
+            api_key=key, base_url="http://localhost/v1", max_retries=0, http_client=http
         ) as client:
             with pytest.raises(expected) as error:
                 for _ in range(4):
                     await client.chat.completions.create(model=MODEL, messages=[message])
-            assert json.loads(error.value.response.content)["error"]["message"]
+            assert error.value.response.json()["error"]["message"]

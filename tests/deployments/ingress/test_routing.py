@@ -1,14 +1,13 @@
-"""Rows 4, 5, 6, 9 of the faults: Host, paths, headers, methods."""
+"""Rows 4, 5, 6, 9 of the faults: Host, paths, headers, methods; and the places of requests."""
 
 import asyncio
 import json
 from typing import Any
 
 import httpx
-import pytest
-from starlette.types import Message
 
 from deployments.ingress.app import create_app
+from deployments.ingress.vocabularies import CHECKS_AT_ONCE
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS
 from deployments.settings.service import Settings
@@ -19,6 +18,7 @@ from tests.deployments.front import (
     KEY_SETTINGS,
     KEYS,
     MODEL,
+    Exchange,
     Front,
     assert_error,
     chat_body,
@@ -26,6 +26,7 @@ from tests.deployments.front import (
     completion_body,
     raw_request,
 )
+from tests.deployments.ingress.test_refusals import CHECK, GOOD, LOGPROBS
 from tests.deployments.stand_in import StandIn
 
 SMALL: dict[str, Any] = {
@@ -38,39 +39,17 @@ SMALL: dict[str, Any] = {
 BAD_HOSTS = [b"a/b", b"a?b", b"a#b", b"u@a", b"a\\b", b"a b", b"", b"a:b", b"a:1:2", b"[::1", b"a,b", "é".encode()]
 GOOD_HOSTS = [b"localhost", b"127.0.0.1:8000", b"example.org", b"[::1]:8000", b"my_service.internal:80"]
 UNKNOWN_TARGETS = [
-    "/",
-    "//v1/models",
-    "/v1//models",
-    "/v1/../metrics",
-    "/v1/./models",
-    "/%2e%2e/v1/models",
-    "/v1/%6dodels",
-    "/%68ealth",
-    "/V1/models",
-    "/v1/Models",
-    "/v1/models;a",
-    "/health/",
-    "/health/x",
-    "/v1/chat/completions/",
-    "/v1/chat",
-    "/invocations",
-    "/pause",
-    "/metrics",
-    "/docs/",
-    "/docs/index.html",
-    "/docs/NOTICE",
-    "/redoc",
-    "/v1/embeddings",
-    "/v1/models%2F",
-    "/favicon.ico",
-]
+    "/", "//v1/models", "/v1//models", "/v1/../metrics", "/v1/./models", "/%2e%2e/v1/models", "/v1/%6dodels",
+    "/%68ealth", "/V1/models", "/v1/Models", "/v1/models;a", "/health/", "/health/x", "/v1/chat/completions/",
+    "/v1/chat", "/invocations", "/pause", "/metrics", "/docs/", "/docs/index.html", "/docs/NOTICE", "/redoc",
+    "/v1/embeddings", "/v1/models%2F", "/favicon.ico",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("host", BAD_HOSTS)
-@pytest.mark.parametrize("target", ["/v1/models", "/health"])
-def test_a_host_that_is_none_is_refused(front: Front, host: bytes, target: str) -> None:
-    status, _ = front.send_raw(raw_request(target, b"Host: " + host))
-    assert status == 400
+def test_a_host_that_is_none_is_refused(front: Front) -> None:
+    for host in BAD_HOSTS:
+        for target in ("/v1/models", "/health"):
+            assert front.send_raw(raw_request(target, b"Host: " + host))[0] == 400, (host, target)
 
 
 def test_two_hosts_are_refused(front: Front) -> None:
@@ -78,30 +57,26 @@ def test_two_hosts_are_refused(front: Front) -> None:
     assert status == 400
 
 
-@pytest.mark.parametrize("host", GOOD_HOSTS)
-def test_a_host_with_or_without_a_port_is_served(front: Front, host: bytes) -> None:
-    status, _ = front.send_raw(raw_request("/v1/models", b"Host: " + host))
-    assert status == 200
+def test_a_host_with_or_without_a_port_is_served(front: Front) -> None:
+    for host in GOOD_HOSTS:
+        assert front.send_raw(raw_request("/v1/models", b"Host: " + host))[0] == 200, host
 
 
-@pytest.mark.parametrize("target", UNKNOWN_TARGETS)
-def test_a_path_that_is_not_listed_is_unauthorized_without_the_key_and_not_found_with_it(
-    front: Front, target: str
-) -> None:
-    assert front.send_raw(raw_request(target, key=None))[0] == 401
-    status, answer = front.send_raw(raw_request(target))
-    assert status == 404
-    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["type"] == "invalid_request_error"
+def test_a_path_that_is_not_listed_is_unauthorized_without_the_key_and_not_found_with_it(front: Front) -> None:
+    for target in UNKNOWN_TARGETS:
+        assert front.send_raw(raw_request(target, key=None))[0] == 401, target
+        status, answer = front.send_raw(raw_request(target))
+        assert status == 404, target
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize("target", ["/v1/models/", "/v1/models/../models", "/v1/models/%0a", "/v1/models/%2e%2e/x"])
-def test_what_lies_below_models_is_a_name_and_never_a_path(front: Front, target: str) -> None:
-    assert front.send_raw(raw_request(target))[0] == 404
+def test_what_lies_below_models_is_a_name_and_never_a_path(front: Front) -> None:
+    for target in ("/v1/models/", "/v1/models/../models", "/v1/models/%0a", "/v1/models/%2e%2e/x"):
+        assert front.send_raw(raw_request(target))[0] == 404, target
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "allowed"),
-    [
+def test_a_wrong_method_is_refused_and_the_right_one_named(front: Front) -> None:
+    for method, path, allowed in (
         ("GET", CHAT, "POST"),
         ("PUT", CHAT, "POST"),
         ("POST", "/v1/models", "GET"),
@@ -109,78 +84,36 @@ def test_what_lies_below_models_is_a_name_and_never_a_path(front: Front, target:
         ("POST", "/health", "GET"),
         ("OPTIONS", CHAT, "POST"),
         ("PATCH", "/v1/models", "GET"),
-    ],
-)
-def test_a_wrong_method_is_refused_and_the_right_one_named(front: Front, method: str, path: str, allowed: str) -> None:
-    with front.client() as client:
-        response = client.request(method, path)
-    assert_error(response, 405)
-    assert response.headers["allow"] == allowed
-
-
-def test_a_wrong_method_without_the_key_is_unauthorized(front: Front) -> None:
-    with front.client(key=None) as client:
-        assert_error(client.get(CHAT), 401, code="invalid_api_key")
-
-
-def test_an_answer_to_head_has_no_body(front: Front) -> None:
+    ):
+        with front.client() as client:
+            response = client.request(method, path)
+        assert_error(response, 405)
+        assert response.headers["allow"] == allowed
+    # An answer to HEAD has no body.
     status, answer = front.send_raw(raw_request("/v1/models", method="HEAD"))
     assert status == 405
     assert answer.endswith(b"\r\n\r\n")
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+def test_headers_beyond_the_limits_are_refused(front: Front) -> None:
+    for headers in (
         [b"X-Long: " + b"x" * (MAX_HEADER_BYTES + 1)],
         [b"X-Long: " + b"x" * 2**20],
         [b"X-%d: x" % index for index in range(MAX_HEADERS + 1)],
         [b"X-%d: x" % index for index in range(10_000)],
-    ],
-    ids=["64 KiB", "1 MiB", "101 headers", "10,000 headers"],
-)
-def test_headers_beyond_the_limits_are_refused(front: Front, headers: list[bytes]) -> None:
-    assert front.send_raw(raw_request("/v1/models", *headers))[0] in (400, 431)
-    assert front.get("/v1/models").status_code == 200
-
-
-@pytest.mark.parametrize("request_line", [b"GET", b"\x16\x03\x01\x02", b"GET /\x00 HTTP/1.1"])
-def test_what_is_not_http_is_refused(front: Front, request_line: bytes) -> None:
-    assert front.send_raw(request_line + b"\r\nHost: localhost\r\n\r\n")[0] in (0, 400, 401)
-    assert front.get("/v1/models").status_code == 200
+    ):
+        assert front.send_raw(raw_request("/v1/models", *headers))[0] in (400, 431)
+        assert front.get("/v1/models").status_code == 200
 
 
 async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_read() -> None:
-    """Of a key that has three, six answers are made while nobody reads them; those of rows free theirs at the start."""
-    settings = Settings(model_id=MODEL, secret_token=KEY, **SMALL)
-    app, may_read = create_app(settings, StandIn()), asyncio.Event()
-
-    async def ask(path: str, body: dict[str, Any]) -> None:
-        async def receive() -> Message:
-            if messages:
-                return messages.pop()
-            await asyncio.sleep(3600)
-            raise AssertionError
-
-        async def slow_client(message: Message) -> None:
-            started.set()
-            if message["type"] == "http.response.body" and not message.get("more_body", False):
-                await may_read.wait()
-
-        messages, started = [{"type": "http.request", "body": json.dumps(body).encode()}], asyncio.Event()
-        headers = [(b"host", b"localhost"), (b"x-api-key", KEY.encode()), (b"content-type", b"application/json")]
-        scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": headers}
-        tasks.append(asyncio.create_task(app({**scope, "query_string": b""}, receive, slow_client)))
-        async with asyncio.timeout(30):
-            await started.wait()
-
-    tasks: list[asyncio.Task[None]] = []
-    for _ in range(3):
-        await ask(CHAT, chat_body())
-        await ask("/v1/logprobs", {"prompt": "a"})
-    assert not any(task.done() for task in tasks)
-    may_read.set()
-    await asyncio.gather(*tasks)
+    """More answers are made than a key has places, while nobody reads them; those of rows free theirs at the start."""
+    app, exchanges = create_app(Settings(model_id=MODEL, secret_token=KEY, **SMALL), StandIn()), list[Exchange]()
+    for path in [CHAT, LOGPROBS] * 3 + [CHECK] * (CHECKS_AT_ONCE * 3 // 4 + 1):
+        exchanges.append(Exchange(app, path, GOOD[path]))
+        assert await asyncio.wait_for(exchanges[-1].status, 30) == 200
+    assert not any(one.task.done() for one in exchanges)
+    assert {await one.read() for one in exchanges} == {200}
 
 
 async def test_no_more_requests_to_some_paths_at_once_than_configured() -> None:

@@ -1,6 +1,5 @@
 """Exercises as files, over a real connection, read back by other programs' readers where there is one."""
 
-import copy
 import csv
 import html
 import io
@@ -14,26 +13,21 @@ import docx
 import pytest
 
 from deployments.protocol.documents import DOCX
-from tests.deployments.front import Front, assert_error
+from tests.deployments.front import Front
 from tests.e2e.environments import notes_in_anki
 from vocab.documents import text_of
 
 WORKSHEET = "/v1/documents/worksheet"
 QTI = "{http://www.imsglobal.org/xsd/imsqti_v2p1}"
 
+QUESTION = {
+    "question": "What did {he} say: a = b?",
+    "options": ["~no~", "yes -> no", "x#y"],
+    "answer": 1,
+    "source": {"start": 3, "end": 12},
+}
 EXERCISES: list[dict[str, Any]] = [
-    {
-        "kind": "questions",
-        "instruction": "Which answer is right?",
-        "items": [
-            {
-                "question": "What did {he} say: a = b?",
-                "options": ["~no~", "yes -> no", "x#y"],
-                "answer": 1,
-                "source": {"start": 3, "end": 12},
-            }
-        ],
-    },
+    {"kind": "questions", "instruction": "Which answer is right?", "items": [QUESTION]},
     {
         "kind": "true_false",
         "items": [{"statement": "The dog <ran>.", "answer": True}, {"statement": "The dog slept.", "answer": False}],
@@ -264,9 +258,6 @@ def test_gift_has_every_kind_but_a_dictation(front: Front) -> None:
     # In the order in which they are shown, each with its place.
     assert re.findall(r"=\[html\](\w+)\. -> (\d)", questions[5]) == [("Then", "2"), ("Last", "3"), ("First", "1")]
     assert len(questions) == 6
-
-
-def test_a_gap_may_begin_its_sentence_in_gift(front: Front) -> None:
     item = {"before": "", "after": " ran.", "options": ["Cats", "Dogs"], "answer": 1}
     [question] = read_gift(made(front, "gift", exercises=[{"kind": "gap_fill", "items": [item]}]).decode())
     assert question == ("_____ ran.", [(0.0, "Cats"), (100.0, "Dogs")])
@@ -281,51 +272,16 @@ def test_a_package_has_every_text_as_it_was_written(front: Front) -> None:
     assert asked == [[text] for text in HOSTILE]
 
 
-def test_a_package_names_each_of_its_items(front: Front) -> None:
-    with zipfile.ZipFile(io.BytesIO(made(front, "qti", lang="en"))) as package:
+def test_a_package_names_each_of_its_items_and_is_equal_for_equal_exercises(front: Front) -> None:
+    file = made(front, "qti", lang="en")
+    assert file == made(front, "qti", lang="en")
+    with zipfile.ZipFile(io.BytesIO(file)) as package:
         manifest = ElementTree.fromstring(package.read("imsmanifest.xml"))  # noqa: S314
         files = [one.get("href") for one in manifest.iter() if one.tag.endswith("}file")]
         assert [*files, "imsmanifest.xml"] == package.namelist()
         items = [ElementTree.fromstring(package.read(str(name))) for name in files]  # noqa: S314
     right = [[value.text for value in item.iter(f"{QTI}correctResponse") for value in value] for item in items]
-    assert right == [
-        ["choice-1"],
-        ["true"],
-        ["false"],
-        ["choice-1"],
-        ["word-0 gloss-0", "word-1 gloss-1", "word-2 gloss-2"],
-        ["choice-0", "choice-1", "choice-2"],
-    ]
+    pairs, order = ["word-0 gloss-0", "word-1 gloss-1", "word-2 gloss-2"], ["choice-0", "choice-1", "choice-2"]
+    assert right == [["choice-1"], ["true"], ["false"], ["choice-1"], pairs, order]
     shown = [one.get("identifier") for one in items[5].iter(f"{QTI}simpleChoice")]
     assert shown == ["choice-1", "choice-2", "choice-0"]
-
-
-def test_equal_exercises_make_equal_packages(front: Front) -> None:
-    assert made(front, "qti") == made(front, "qti")
-
-
-@pytest.mark.parametrize(
-    ("place", "member", "value", "param"),
-    [
-        (0, "kind", "crossword", "exercises[0]"),
-        (0, "items", [], "exercises[0].items"),
-        (3, "shown", [0, 1], "exercises[3]"),
-        (4, "shown", [0, 0, 1], "exercises[4]"),
-        (5, "shown", [0], "exercises[5].shown"),
-    ],
-)
-def test_a_wrong_exercise_is_refused_by_its_place(
-    front: Front, place: int, member: str, value: Any, param: str
-) -> None:
-    wrong = copy.deepcopy(EXERCISES)
-    wrong[place][member] = value
-    assert_error(front.post(WORKSHEET, {"format": "gift", "exercises": wrong}), 400, param=param)
-
-
-def test_an_answer_is_one_of_its_options(front: Front) -> None:
-    wrong = copy.deepcopy(EXERCISES)
-    wrong[0]["items"][0]["answer"] = 3
-    error = front.post(WORKSHEET, {"format": "gift", "exercises": wrong})
-    assert "one of its 3 options" in error.json()["error"]["message"]
-    assert front.post(WORKSHEET, {"format": "pdf", "exercises": EXERCISES}).status_code == 400
-    assert front.post(WORKSHEET, {"format": "gift", "exercises": []}).status_code == 400

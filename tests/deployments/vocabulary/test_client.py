@@ -46,8 +46,8 @@ def deployment() -> Handle:
     return Handle(Lists())
 
 
-def client_of(deployment: Any, max_resolved: int = 4) -> VocabularyClient:
-    return VocabularyClient(deployment, max_resolved)
+def client_of(deployment: Any) -> VocabularyClient:
+    return VocabularyClient(deployment, max_resolved=2)
 
 
 async def resolved(client: VocabularyClient, spec: VocabularySpec = ENGLISH) -> ResolvedVocabulary:
@@ -84,6 +84,17 @@ async def test_what_was_resolved_serves_while_nobody_is_there_and_all_else_is_re
     assert deployment.num_calls == 1
 
 
+async def test_only_the_last_few_are_remembered(deployment: Handle) -> None:
+    client = client_of(deployment)
+    asked = [VocabularySpec(lang="en", n_words=n_words) for n_words in (100, 200, 300)]
+    for spec in asked:
+        await resolved(client, spec)
+    deployment.replicas.clear()
+    assert (await resolved(client, asked[2])).n_words == 300
+    with pytest.raises(OverloadedError):
+        await resolved(client, asked[0])
+
+
 async def test_who_asked_before_it_died_is_answered_too(deployment: Handle) -> None:
     client = client_of(deployment)
     known = await resolved(client)
@@ -100,21 +111,10 @@ async def test_who_asked_before_it_died_is_answered_too(deployment: Handle) -> N
 
 
 async def test_a_caller_that_leaves_cancels_its_question(deployment: Handle) -> None:
-    client = client_of(deployment)
     deployment.replica.waits = True
-    asked = asyncio.create_task(client.resolve(ENGLISH))
+    asked = asyncio.create_task(client_of(deployment).resolve(ENGLISH))
     await asyncio.sleep(0.01)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
     assert deployment.num_cancelled == 1
-
-
-async def test_the_last_few_are_remembered(deployment: Handle) -> None:
-    client = client_of(deployment, max_resolved=2)
-    for n_words in (100, 200, 300):
-        await resolved(client, VocabularySpec(lang="en", n_words=n_words))
-    deployment.replicas.clear()
-    assert (await resolved(client, VocabularySpec(lang="en", n_words=300))).n_words == 300
-    with pytest.raises(OverloadedError):
-        await resolved(client, VocabularySpec(lang="en", n_words=100))

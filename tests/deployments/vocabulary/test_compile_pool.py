@@ -2,8 +2,10 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,9 +32,9 @@ LIMITS = CompileLimits(deadline_s=30, max_memory_bytes=2**30)
 class Faulty:
     """A compiler whose processes fail on demand, and a folder of lists."""
 
-    def __init__(self, folder: Path, limits: CompileLimits = LIMITS) -> None:
+    def __init__(self, folder: Path, limits: CompileLimits) -> None:
         self.lists = folder / "lists"
-        self.lists.mkdir()
+        self.lists.mkdir(exist_ok=True)
         self.compiler = CompilePool(toy_command(folder / "artefacts", is_faulty=True, lists=self.lists), limits)
         self.seen: set[int] = set()
 
@@ -47,32 +49,37 @@ class Faulty:
             self.seen.update(self.compiler.pids())
 
 
+@asynccontextmanager
+async def faulty(folder: Path, **limits: Any) -> AsyncIterator[Faulty]:
+    """A compiler with these limits, of which no process is left."""
+    world = Faulty(folder, replace(LIMITS, **limits))
+    try:
+        yield world
+    finally:
+        world.seen.update(world.compiler.pids())
+        await world.compiler.close()
+        assert all(is_gone(pid) for pid in world.seen)
+
+
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[Faulty]:
-    world = Faulty(tmp_path)
-    yield world
-    world.seen.update(world.compiler.pids())
-    await world.compiler.close()
-    assert all(is_gone(pid) for pid in world.seen)
+    async with faulty(tmp_path) as world:
+        yield world
 
 
 def inline(*words: str) -> CompileList:
     return CompileList("en", words)
 
 
-async def test_named_lists_and_clients_lists_have_a_process_each(world: Faulty) -> None:
+async def test_named_lists_have_a_process_and_lists_of_clients_changes_and_the_shortest_text_another(
+    world: Faulty,
+) -> None:
     await world.compiler.warm_up()
-    [small] = world.compiler.pids()
+    [first] = world.compiler.pids()
     named, own = await asyncio.gather(world.make(world.named("pets", "the", "cat")), world.make(inline("the", "cat")))
     assert named.num_words == own.num_words == 2
-    assert len(world.seen) == 2
-    assert world.compiler.pids()[0] == small
-
-
-async def test_changes_to_a_list_and_its_shortest_text_are_small_jobs(world: Faulty) -> None:
-    await world.compiler.warm_up()
-    named = await world.make(world.named("pets", "the", "cat"))
     small, large = world.compiler.pids()
+    assert small == first
     os.kill(large, signal.SIGSTOP)
     changed = await world.make(ChangeList(named.digest, exclude_words=("the", "cat"), extra_words=("dog", "Bo")))
     assert (changed.num_words, changed.was_stored) == (2, False)
@@ -119,20 +126,14 @@ async def test_a_job_that_fails_its_process_fails_alone(world: Faulty, word: str
 
 async def test_a_job_that_hangs_is_given_up_at_its_deadline(tmp_path: Path) -> None:
     # Long enough for a process to start in.
-    world = Faulty(tmp_path, replace(LIMITS, deadline_s=6))
-    try:
+    async with faulty(tmp_path, deadline_s=6) as world:
         await world.make(inline("the"))
-        hanging = asyncio.create_task(world.make(inline("hang")))
-        waiting = asyncio.create_task(world.make(inline("cat")))
         # The time in the queue counts as well.
+        hanging, waiting = world.make(inline("hang")), world.make(inline("cat"))
         for outcome in await asyncio.gather(hanging, waiting, return_exceptions=True):
             assert isinstance(outcome, CompileTimeoutError)
-        assert isinstance(await world.compiler.compile(inline("dog")), Compiled)
-        world.seen.update(world.compiler.pids())
+        assert isinstance(await world.make(inline("dog")), Compiled)
         assert len(world.seen) == 2
-    finally:
-        await world.compiler.close()
-    assert all(is_gone(pid) for pid in world.seen)
 
 
 async def test_a_list_that_takes_too_long_by_itself_is_refused(world: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,8 +162,7 @@ async def test_owners_take_turns(world: Faulty) -> None:
 
 async def test_a_key_has_a_bound_of_waiting_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_pool, "MAX_WAITING_SHORT", 2)
-    world = Faulty(tmp_path)
-    try:
+    async with faulty(tmp_path) as world:
         await world.make(inline("the"))
         slow = asyncio.create_task(world.make(inline("slow"), "greedy"))
         await asyncio.sleep(0.3)
@@ -175,23 +175,18 @@ async def test_a_key_has_a_bound_of_waiting_lists(tmp_path: Path, monkeypatch: p
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
         await asyncio.gather(world.make(inline("e"), "greedy"), slow, first, other)
-    finally:
-        await world.compiler.close()
 
 
-async def test_a_process_that_was_killed_while_it_waited_is_replaced_unnoticed(world: Faulty) -> None:
+async def test_a_process_that_dies_before_a_job_begins_is_replaced_unnoticed(world: Faulty) -> None:
     await world.make(inline("the"))
     os.kill(world.compiler.pids()[0], signal.SIGKILL)
     await asyncio.sleep(0.2)
     await world.make(inline("cat"))
     assert len(world.seen) == 2
-
-
-async def test_a_stopped_process_that_dies_before_it_begins_is_replaced_unnoticed(world: Faulty) -> None:
-    await world.make(inline("the"))
+    # Also where it dies when the job was given to it.
     [pid] = world.compiler.pids()
     os.kill(pid, signal.SIGSTOP)
-    job = asyncio.create_task(world.make(inline("cat")))
+    job = asyncio.create_task(world.make(inline("dog")))
     await asyncio.sleep(0.3)
     os.kill(pid, signal.SIGKILL)
     assert (await job).num_words == 1
@@ -207,8 +202,7 @@ async def test_a_process_that_has_grown_is_ended_after_the_job(world: Faulty) ->
 
 
 async def test_the_process_for_named_lists_ends_when_it_has_nothing_to_do(tmp_path: Path) -> None:
-    world = Faulty(tmp_path, replace(LIMITS, idle_s=0.3))
-    try:
+    async with faulty(tmp_path, idle_s=0.3) as world:
         await world.make(inline("the"))
         [small] = world.compiler.pids()
         await world.make(world.named("pets", "the"))
@@ -216,8 +210,6 @@ async def test_the_process_for_named_lists_ends_when_it_has_nothing_to_do(tmp_pa
             while world.compiler.pids() != [small]:  # noqa: ASYNC110 - a process ends
                 await asyncio.sleep(0.05)
         await world.make(world.named("pets", "cat"))
-    finally:
-        await world.compiler.close()
 
 
 async def test_a_caller_who_leaves_takes_the_job_along_if_it_has_not_begun(world: Faulty) -> None:
@@ -245,27 +237,18 @@ async def test_closing_fails_what_is_under_way_and_leaves_no_process(world: Faul
     await world.compiler.close()
 
 
-async def test_a_service_without_a_tokenizer_says_so(tmp_path: Path) -> None:
-    broken = CompilePool(WorkerCommand(tmp_path, 10**6, tokenizer="0" * 64), LIMITS)
-    try:
-        with pytest.raises(CompileError, match="does not start"):
-            await broken.warm_up()
-    finally:
-        await broken.close()
-
-
-async def test_processes_that_never_begin_are_not_started_for_ever(tmp_path: Path) -> None:
+async def test_processes_that_do_not_start_or_never_begin_are_an_error(tmp_path: Path) -> None:
     class Dying(WorkerCommand):
         def arguments(self) -> list[str]:
             program = 'import sys; print(\'{"ready": "x"}\', flush=True); sys.stdin.close()'
             return [super().arguments()[0], "-c", program]
 
-    dying = CompilePool(Dying(tmp_path, 10**6), LIMITS)
-    try:
-        with pytest.raises(CompileError, match="die before they begin"):
-            await dying.compile(inline("the"))
-    finally:
-        await dying.close()
+    without_tokenizer = WorkerCommand(tmp_path, 10**6, tokenizer="0" * 64)
+    for command, message in ((without_tokenizer, "does not start"), (Dying(tmp_path, 10**6), "die before they begin")):
+        pool = CompilePool(command, LIMITS)
+        with pytest.raises(CompileError, match=message):
+            await (pool.warm_up() if command is without_tokenizer else pool.compile(inline("the")))
+        await pool.close()
 
 
 async def test_the_models_tokenizer_is_read_once(tmp_path: Path, smollm2_path: Path) -> None:

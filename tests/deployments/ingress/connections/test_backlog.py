@@ -53,9 +53,11 @@ async def test_events_come_in_order_and_those_that_waited_are_one() -> None:
         assert source.num_made == 100
         assert await anext(bodies) == source.text()[10:]
         assert [body async for body in bodies] == []
-
-
-async def test_an_error_comes_after_the_events_before_it() -> None:
+    # One that is read in time may have any length.
+    source = Source(1000)
+    async with aclosing(Backlog(max_bytes=100).read(source.events())) as bodies:
+        assert await rest_of(bodies) == source.text()
+    # An error comes after the events before it.
     source = Source(3, fails=True)
     async with aclosing(Backlog().read(source.events())) as bodies:
         await anext(bodies)
@@ -76,12 +78,6 @@ async def test_where_too_much_waits_the_stream_with_the_most_is_given_up() -> No
         with pytest.raises(OverloadedError, match="too slowly"):
             await anext(most)
         assert await rest_of(some) == slow.text()[10:]
-
-
-async def test_a_stream_that_is_read_in_time_may_have_any_length() -> None:
-    source = Source(1000)
-    async with aclosing(Backlog(max_bytes=100).read(source.events())) as bodies:
-        assert await rest_of(bodies) == source.text()
 
 
 async def test_a_stream_that_nobody_wants_any_more_leaves_nothing() -> None:

@@ -11,13 +11,12 @@ from typing import Any
 
 import anyio
 import pytest
-import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from deployments.ingress.connections.header_limits import MAX_PIPELINED, HeaderLimitProtocol
 from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS
-from tests.deployments.front import wait_until
+from tests.deployments.front import running
 
 CLOSE = b"Connection: close\r\n"
 KEPT = b"GET /?q HTTP/1.1\r\nHost: a\r\n"
@@ -47,9 +46,8 @@ class Server:
             if not message["more_body"]:
                 break
         result = json.dumps({"headers": len(scope["headers"]), "body": len(body)}).encode()
-        await send(
-            {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(result))]}
-        )
+        headers = [(b"content-length", b"%d" % len(result))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         if scope["raw_path"] == SLOW:
             await anyio.sleep(0.5)
         if scope["raw_path"] == HELD:
@@ -76,18 +74,8 @@ class Server:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     made = Server()
-    config = uvicorn.Config(
-        made.app, interface="asgi3", port=0, http=HeaderLimitProtocol, lifespan="off", log_config=None
-    )
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=running.run, daemon=True)
-    thread.start()
-    wait_until(lambda: running.started, timeout_s=10)
-    made.port = running.servers[0].sockets[0].getsockname()[1]
-    yield made
-    running.should_exit = True
-    thread.join(timeout=10)
-    assert not thread.is_alive()
+    with running(made.app, HeaderLimitProtocol) as made.port:
+        yield made
 
 
 def assert_refused(answer: bytes, status: int, message: str) -> None:
@@ -99,16 +87,19 @@ def assert_refused(answer: bytes, status: int, message: str) -> None:
     assert message in error["message"]
 
 
-@pytest.mark.parametrize(
-    "begun",
-    [GET + b"X-Long: ", b"GET /", GET + b"X", CHUNKED + b"1;", CHUNKED + b"0\r\nX: ", KEPT + b"\r\n" + GET + b"X: "],
-    ids=["a value", "a path", "a name", "a chunk's extension", "a trailer", "of the second request"],
-)
-def test_what_has_no_end_ends_its_connection(server: Server, begun: bytes) -> None:
-    sent, answer = server.exchange(begun, b"x" * 100_000)
-    assert sent <= IN_KERNELS
-    # The client may still be sending, and then loses the answer.
-    assert not answer or b"HTTP/1.1 431 " in answer
+def test_what_has_no_end_ends_its_connection(server: Server) -> None:
+    for what, begun in {
+        "a value": GET + b"X-Long: ",
+        "a path": b"GET /",
+        "a name": GET + b"X",
+        "a chunk's extension": CHUNKED + b"1;",
+        "a trailer": CHUNKED + b"0\r\nX: ",
+        "of the second request": KEPT + b"\r\n" + GET + b"X: ",
+    }.items():
+        sent, answer = server.exchange(begun, b"x" * 100_000)
+        assert sent <= IN_KERNELS, what
+        # The client may still be sending, and then loses the answer.
+        assert not answer or b"HTTP/1.1 431 " in answer, what
 
 
 def test_the_largest_headers_are_let_through_and_one_byte_more_is_not(server: Server) -> None:
@@ -122,25 +113,18 @@ def test_the_largest_headers_are_let_through_and_one_byte_more_is_not(server: Se
     assert server.num_requests == before
 
 
-@pytest.mark.parametrize("begun", [GET, CHUNKED + b"0\r\n"], ids=["headers", "trailers"])
-def test_there_are_only_so_many(server: Server, begun: bytes) -> None:
-    num_before = begun.partition(b"\r\n\r\n")[0].count(b": ")
-    for num, is_allowed in ((MAX_HEADERS - num_before, True), (MAX_HEADERS - num_before + 1, False)):
-        _, answer = server.exchange(begun + b"x-api-key: a\r\n" * num + b"\r\n")
-        if is_allowed:
-            assert answer.startswith(b"HTTP/1.1 200 ")
-        else:
-            assert_refused(answer, 431, f"more than {MAX_HEADERS} headers")
+def test_there_are_only_so_many_headers_and_trailers(server: Server) -> None:
+    for begun in (GET, CHUNKED + b"0\r\n"):
+        num_left = MAX_HEADERS - begun.partition(b"\r\n\r\n")[0].count(b": ")
+        _, answer = server.exchange(begun + b"x-api-key: a\r\n" * num_left + b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        _, answer = server.exchange(begun + b"x-api-key: a\r\n" * (num_left + 1) + b"\r\n")
+        assert_refused(answer, 431, f"more than {MAX_HEADERS} headers")
 
 
 def test_a_long_body_counts_for_nothing(server: Server) -> None:
-    whole = (
-        b"POST / HTTP/1.1\r\nContent-Length: %d\r\n" % (10 * MAX_HEADER_BYTES)
-        + CLOSE
-        + b"\r\n"
-        + b"x" * 10 * MAX_HEADER_BYTES
-    )
-    _, answer = server.exchange(whole)
+    head = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n" % (10 * MAX_HEADER_BYTES) + CLOSE + b"\r\n"
+    _, answer = server.exchange(head + b"x" * 10 * MAX_HEADER_BYTES)
     assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"headers": 2, "body": 10 * MAX_HEADER_BYTES}
     _, answer = server.exchange(CHUNKED + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n")
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["body"] == 50_004
@@ -178,9 +162,9 @@ def test_few_requests_in_a_row_are_held_while_one_before_them_is_answered(server
             received += chunk
 
 
-@pytest.mark.parametrize("request_line", [b"GET", b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n: x"])
-def test_what_is_not_http_gets_an_error_in_the_services_form(server: Server, request_line: bytes) -> None:
-    assert_refused(server.exchange(request_line + b"\r\n\r\n")[1], 400, "not valid HTTP")
+def test_what_is_not_http_gets_an_error_in_the_services_form(server: Server) -> None:
+    for request_line in (b"GET", b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n: x"):
+        assert_refused(server.exchange(request_line + b"\r\n\r\n")[1], 400, "not valid HTTP")
 
 
 def test_an_answer_under_way_is_not_written_into(server: Server) -> None:

@@ -28,21 +28,15 @@ def headers_after(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     return [header for header in seen if header[0] != b"x-request-id"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_drops_what_serve_would_act_on() -> None:
+    others = [(b"host", b"a"), (b"authorization", b"Bearer k"), (b"x-session", b"1"), (b"serve", b"1")]
+    assert headers_after(*others) == others
+    for name in (
         b"x-request-id", b"x-request-timeout-seconds", b"x-request-disconnect-disabled", b"x-session-id",
         b"x_session_id", b"serve_multiplexed_model_id", b"serve-multiplexed-model-id", b"Serve_Multiplexed-Model_Id",
         b"X-Session_ID", b"x-serve-router-replica", b"x_serve_router_replica",
-    ],
-)  # fmt: skip
-def test_drops_what_serve_would_act_on(name: bytes) -> None:
-    assert headers_after((b"host", b"a"), (name, b"1")) == [(b"host", b"a")]
-
-
-def test_keeps_all_others() -> None:
-    others = [(b"host", b"a"), (b"authorization", b"Bearer k"), (b"x-session", b"1"), (b"serve", b"1")]
-    assert headers_after(*others) == others
+    ):  # fmt: skip
+        assert headers_after(*others, (name, b"1")) == others, name
 
 
 async def test_a_websocket_is_refused_before_serve_looks_at_its_headers() -> None:
@@ -67,10 +61,11 @@ def test_servers_that_start_afterwards_limit_headers(monkeypatch: pytest.MonkeyP
     assert config.http_protocol_class is HeaderLimitProtocol
 
 
-@pytest.mark.parametrize("environment", [{}, {CALLBACK_VARIABLE: ""}, {CALLBACK_VARIABLE: "other:middlewares"}])
-def test_an_ingress_does_not_start_without_the_guard(environment: dict[str, str]) -> None:
-    with pytest.raises(RuntimeError, match=f"{CALLBACK_VARIABLE}: {CALLBACK}"):
-        check_guarded(environment)
+def test_an_ingress_does_not_start_without_the_guard() -> None:
+    environments: list[dict[str, str]] = [{}, {CALLBACK_VARIABLE: ""}, {CALLBACK_VARIABLE: "other:middlewares"}]
+    for environment in environments:
+        with pytest.raises(RuntimeError, match=f"{CALLBACK_VARIABLE}: {CALLBACK}"):
+            check_guarded(environment)
     check_guarded({CALLBACK_VARIABLE: CALLBACK})
 
 
@@ -158,8 +153,9 @@ def assert_to_be_sent_again(answer: tuple[int, dict[bytes, bytes], bytes, bool])
     assert json.loads(body)["error"]["code"] == "overloaded"
 
 
-async def test_where_serve_has_no_application_the_same_request_may_work_later() -> None:
+async def test_where_serve_has_no_application_or_no_ingress_answered_the_same_request_may_work_later() -> None:
     assert_to_be_sent_again(await answer_of((404, b"text/plain; charset=utf-8", NO_APPLICATION), b""))
+    assert_to_be_sent_again(await answer_of())
 
 
 async def test_a_target_that_is_no_path_is_not_found_while_the_service_runs() -> None:
@@ -168,25 +164,14 @@ async def test_a_target_that_is_no_path_is_not_found_while_the_service_runs() ->
     assert (answer[0], json.loads(answer[2])["error"]["message"]) == (404, "There is nothing at this path.")
 
 
-async def test_what_no_ingress_answered_may_work_later() -> None:
-    assert_to_be_sent_again(await answer_of())
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "body"),
-    [
+async def test_what_an_application_says_stays() -> None:
+    for status, kind, body in (
         (404, b"text/plain", b"Another application has nothing here."),
         (404, b"application/json", NO_APPLICATION),
         (200, b"text/plain", NO_APPLICATION),
-    ],
-)
-async def test_what_an_application_says_stays(status: int, kind: bytes, body: bytes) -> None:
-    assert await answer_of((status, kind, body), b" More.", b"") == (
-        status,
-        {b"content-type": kind},
-        body + b" More.",
-        True,
-    )
+    ):
+        answer = await answer_of((status, kind, body), b" More.", b"")
+        assert answer == (status, {b"content-type": kind}, body + b" More.", True)
 
 
 async def test_a_stream_whose_ingress_died_ends_with_an_error() -> None:
@@ -195,12 +180,6 @@ async def test_a_stream_whose_ingress_died_ends_with_an_error() -> None:
     first, error, rest = body.split(b"\n\n")
     assert (first, rest) == (b"data: {}", b"")
     assert json.loads(error.removeprefix(b"data: "))["error"]["code"] == "overloaded"
-
-
-async def test_any_other_answer_whose_ingress_died_is_left_without_its_end() -> None:
-    assert await answer_of((200, b"application/json", b"{")) == (
-        200,
-        {b"content-type": b"application/json"},
-        b"{",
-        False,
-    )
+    # Any other answer is left without its end.
+    answer = await answer_of((200, b"application/json", b"{"))
+    assert answer == (200, {b"content-type": b"application/json"}, b"{", False)

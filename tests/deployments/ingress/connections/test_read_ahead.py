@@ -87,19 +87,16 @@ async def test_a_body_that_nobody_reads_is_left_with_the_client() -> None:
         assert client.num_sent > before
 
 
-@pytest.mark.parametrize(
-    ("num_chunks", "chunk_bytes"), [(NUM_CHUNKS, CHUNK), (3, 3 * READ_AHEAD_BYTES), (1, 0), (50, 1)]
-)
-async def test_the_whole_body_arrives_in_order_and_then_that_the_client_left(num_chunks: int, chunk_bytes: int) -> None:
-    client = Client(num_chunks, chunk_bytes)
-    async with through_serve(client) as receive, asyncio.timeout(20):
-        for number in range(1, num_chunks + 1):
-            message = await receive()
-            assert type(message) is dict
-            assert message["body"] == bytes([number % 256]) * chunk_bytes
-            assert message["more_body"] == (number < num_chunks)
-        assert (await receive())["type"] == "http.disconnect"
-        assert (await receive())["type"] == "http.disconnect"
+async def test_the_whole_body_arrives_in_order_and_then_that_the_client_left() -> None:
+    for num_chunks, chunk_bytes in ((NUM_CHUNKS, CHUNK), (3, 3 * READ_AHEAD_BYTES), (1, 0), (50, 1)):
+        async with through_serve(Client(num_chunks, chunk_bytes)) as receive, asyncio.timeout(20):
+            for number in range(1, num_chunks + 1):
+                message = await receive()
+                assert type(message) is dict
+                assert message["body"] == bytes([number % 256]) * chunk_bytes
+                assert message["more_body"] == (number < num_chunks)
+            assert (await receive())["type"] == "http.disconnect"
+            assert (await receive())["type"] == "http.disconnect"
 
 
 async def test_an_error_of_the_proxy_is_raised_where_the_body_is_read() -> None:
@@ -111,14 +108,8 @@ async def test_an_error_of_the_proxy_is_raised_where_the_body_is_read() -> None:
             await receive()
 
 
-async def test_another_server_is_left_alone() -> None:
-    async def receive() -> Message:
-        return {"type": "http.disconnect"}
-
-    assert limit_fetching(receive) is receive
-
-
-async def test_a_ray_whose_fetching_is_unknown_is_left_alone() -> None:
-    receive = ASGIReceiveProxy({"type": "http"}, METADATA, Client().receive)
-    del receive._receive_asgi_messages
-    assert limit_fetching(receive) is receive
+async def test_another_server_and_a_ray_whose_fetching_is_unknown_are_left_alone() -> None:
+    unknown = ASGIReceiveProxy({"type": "http"}, METADATA, Client().receive)
+    del unknown._receive_asgi_messages
+    for receive in (Client().receive, unknown):
+        assert limit_fetching(receive) is receive

@@ -117,40 +117,27 @@ async def settle() -> None:
 
 
 async def test_an_answer_that_nobody_reads_stays_with_its_maker() -> None:
-    client = Client()
-    async with exchange(client) as made:
-        await settle()
-        assert made.num_sent * CHUNK <= FEW_BYTES
+    # A long one in one message does not go out whole.
+    for num_chunks, chunk_bytes in ((NUM_CHUNKS, CHUNK), (1, 20 * FEW_BYTES)):
+        client = Client()
+        async with exchange(client, num_chunks=num_chunks, chunk_bytes=chunk_bytes) as made:
+            await settle()
+            assert made.num_sent * chunk_bytes <= FEW_BYTES
+            assert not made.has_ended
+            client.reads.set()
+            await asyncio.wait_for(made.passing_on, 20)
+            assert client.taken == made.body
+
+
+async def test_the_whole_answer_arrives_in_order_and_nothing_else_reaches_the_ingress() -> None:
+    for num_chunks, chunk_bytes in ((3, 20 * FEW_BYTES), (1, 0), (50, 1), (33, CHUNK + 1), (1, FEW_BYTES + 1)):
+        client = Client()
         client.reads.set()
-        async with asyncio.timeout(20):
+        async with exchange(client, num_chunks=num_chunks, chunk_bytes=chunk_bytes) as made, asyncio.timeout(20):
             await made.passing_on
-        assert client.taken == made.body
-
-
-async def test_a_long_answer_in_one_message_does_not_go_out_whole() -> None:
-    client = Client()
-    async with exchange(client, num_chunks=1, chunk_bytes=20 * FEW_BYTES) as made:
-        await settle()
-        assert not made.has_ended
-        client.reads.set()
-        async with asyncio.timeout(20):
-            await made.passing_on
-        assert client.taken == made.body
-
-
-@pytest.mark.parametrize(
-    ("num_chunks", "chunk_bytes"), [(3, 20 * FEW_BYTES), (1, 0), (50, 1), (33, CHUNK + 1), (1, FEW_BYTES + 1)]
-)
-async def test_the_whole_answer_arrives_in_order_and_nothing_else_reaches_the_ingress(
-    num_chunks: int, chunk_bytes: int
-) -> None:
-    client = Client()
-    client.reads.set()
-    async with exchange(client, num_chunks=num_chunks, chunk_bytes=chunk_bytes) as made, asyncio.timeout(20):
-        await made.passing_on
-        assert client.taken == made.body
-        client.left.set()
-        assert await made.receive() == {"type": "http.disconnect"}
+            assert client.taken == made.body
+            client.left.set()
+            assert await made.receive() == {"type": "http.disconnect"}
 
 
 async def test_any_number_of_confirmations_comes_through() -> None:
@@ -186,6 +173,8 @@ class TestWindow:
 
     def read_fast(self, window: Window) -> None:
         window.take(ABSORBED_BYTES)
+        # What buffers take is no reading.
+        assert window.num_bytes == FEW_BYTES
         self.take(window, 20)
 
     def test_more_of_an_answer_is_under_way_while_its_client_reads_fast(self) -> None:
@@ -210,19 +199,12 @@ class TestWindow:
         self.take(other, 20, within_s=FAST_S)
         assert shared.num_free == 3 * FEW_BYTES
 
-    def test_what_buffers_take_is_no_reading(self) -> None:
-        window = self.window()
-        window.take(ABSORBED_BYTES)
-        assert window.num_bytes == FEW_BYTES
-
-    def test_all_together_have_a_bound(self) -> None:
+    def test_all_together_have_a_bound_and_what_one_gives_back_another_gets(self) -> None:
         shared = SharedBytes()
         windows = [self.window(shared) for _ in range(200)]
         for window in windows:
             self.read_fast(window)
         assert sum(window.num_bytes for window in windows) == SHARED_BYTES + 200 * FEW_BYTES
-
-    def test_what_one_gives_back_another_gets(self) -> None:
         shared = SharedBytes(MANY_BYTES)
         first, second = self.window(shared), self.window(shared)
         self.read_fast(first)
@@ -233,11 +215,12 @@ class TestWindow:
         assert second.num_bytes == MANY_BYTES
 
 
-@pytest.mark.parametrize("scope", [{}, {"wordbound.confirms": True}, {CONFIRMS: 2 * CONFIRM_BYTES}])
-async def test_behind_a_proxy_that_does_not_confirm_so_an_answer_goes_out_at_once(scope: Scope) -> None:
-    async with exchange(Client(), scope) as made:
-        await settle()
-        assert made.num_sent == NUM_CHUNKS
+async def test_behind_a_proxy_that_does_not_confirm_so_an_answer_goes_out_at_once() -> None:
+    scopes: list[Scope] = [{}, {"wordbound.confirms": True}, {CONFIRMS: 2 * CONFIRM_BYTES}]
+    for scope in scopes:
+        async with exchange(Client(), scope) as made:
+            await settle()
+            assert made.num_sent == NUM_CHUNKS
 
 
 class Server:
@@ -259,8 +242,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, http: Any, **timeouts: float) -> AsyncIterator[Server]:
-    guarded = ProxyGuard(app, **timeouts)
+async def serving(guarded: ASGIApp, http: Any) -> AsyncIterator[Server]:
     server = uvicorn.Server(
         uvicorn.Config(guarded, port=0, http=http, ws="none", lifespan="off", log_config=None, timeout_keep_alive=1)
     )
@@ -282,16 +264,6 @@ async def wait_until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def is_cut(connection: socket.socket) -> bool:
-    """Read what came, until the end, which must come."""
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(20):
-        with suppress(ConnectionResetError):
-            while await loop.sock_recv(connection, 2**20):
-                pass
-    return True
-
-
 PARSERS = pytest.mark.parametrize("http", ["httptools", "h11"])
 
 
@@ -310,7 +282,7 @@ async def test_a_client_that_does_not_read_is_cut_and_the_answer_ends(http: str)
             await asyncio.sleep(0)
         await watch
 
-    async with serving(app, http) as server:
+    async with serving(ProxyGuard(app), http) as server:
         connection = await server.connect(GET)
         await wait_until(has_left.is_set)
         # The kernel too takes little, and drops it with the connection.
@@ -332,21 +304,16 @@ async def test_a_client_that_reads_less_than_the_least_rate_is_cut_however_regul
             await asyncio.sleep(0)
         await watch
 
-    async with serving(app, http) as server:
-        connection = await server.connect(GET)
+    async with serving(ProxyGuard(app), http) as server:
+        connection, loop = await server.connect(GET), asyncio.get_running_loop()
         # A part each 0.1 s is no wait of 0.5 s, and a twentieth of the rate.
         with suppress(ConnectionResetError):
             for _ in range(200):
-                await read_part(connection)
+                num_bytes = 0
+                while num_bytes < PART_BYTES and (piece := await loop.sock_recv(connection, PART_BYTES - num_bytes)):
+                    num_bytes += len(piece)
                 await asyncio.sleep(0.1)
         await wait_until(has_left.is_set)
-
-
-async def read_part(connection: socket.socket) -> int:
-    loop, num_bytes = asyncio.get_running_loop(), 0
-    while num_bytes < PART_BYTES and (piece := await loop.sock_recv(connection, PART_BYTES - num_bytes)):
-        num_bytes += len(piece)
-    return num_bytes
 
 
 async def receive_until_disconnect(receive: Receive, has_left: asyncio.Event) -> None:
@@ -362,7 +329,7 @@ async def test_a_client_that_goes_on_reading_gets_all_of_a_long_answer(http: str
         await send({**START, "headers": headers, "wordbound.read_limits": (20.0, 64 * 1024)})
         await send({"type": "http.response.body", "body": b"x" * 100 * CHUNK})
 
-    async with serving(app, http) as server:
+    async with serving(ProxyGuard(app), http) as server:
         connection = await server.connect(GET)
         received = 0
         async with asyncio.timeout(60):
@@ -397,31 +364,27 @@ async def test_a_client_that_does_not_take_the_end_of_an_answer_is_cut(http: str
         await guarded(scope, receive, send)
 
     guarded = ProxyGuard(app, idle_timeout_s=0.4)
-    server = uvicorn.Server(uvicorn.Config(remembering, port=0, http=http, lifespan="off", log_config=None))
-    task = asyncio.create_task(server.serve())
-    await wait_until(lambda: server.started)
-    connection = await Server(server.servers[0].sockets[0].getsockname()[1]).connect(GET)
-    await wait_until(lambda: bool(protocols))
-    [protocol] = protocols
-    await wait_until(lambda: protocol not in protocol.connections)
-    connection.close()
-    server.should_exit = True
-    await task
+    async with serving(remembering, http) as server:
+        await server.connect(GET)
+        await wait_until(lambda: bool(protocols))
+        [protocol] = protocols
+        await wait_until(lambda: protocol not in protocol.connections)
 
 
 @PARSERS
-@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: local", GET + b"GET / HTTP/1.1\r\nHo"])
-async def test_a_connection_without_a_whole_request_is_cut(http: str, begun: bytes) -> None:
+async def test_a_connection_without_a_whole_request_is_cut(http: str) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send(dict(START))
         await send({"type": "http.response.body", "body": b"ok"})
 
-    async with serving(app, http, idle_timeout_s=0.4) as server:
-        connection = await server.connect(begun)
-        await server.connect(GET)
-        assert await is_cut(connection)
-
-
-async def test_another_servers_connection_ends_by_an_error() -> None:
+    async with serving(ProxyGuard(app, idle_timeout_s=0.4), http) as server:
+        for begun in (b"", b"GET / HTTP/1.1\r\nHost: local", GET + b"GET / HTTP/1.1\r\nHo"):
+            connection = await server.connect(begun)
+            await server.connect(GET)
+            async with asyncio.timeout(20):
+                with suppress(ConnectionResetError):
+                    while await asyncio.get_running_loop().sock_recv(connection, 2**20):
+                        pass
+    # A connection of another server ends by an error.
     with pytest.raises(ConnectionAbortedError):
         cut(Client().send)
