@@ -1,4 +1,4 @@
-"""Make the chat request of a row, and of its answer the columns of a result.
+"""Make the chat request of a row.
 
 A row has one of three shapes: a line of OpenAI's batches (``custom_id``, ``body``), a bare chat request
 (``messages`` and the rest), or anything that ``offline.columns`` maps to a request. Values may be those of JSON,
@@ -8,7 +8,6 @@ Arrow or NumPy. Imports neither Ray nor the engine: small tasks on any node use 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from deployments.contract import error_line
@@ -21,23 +20,11 @@ ENDPOINT: Final = "/v1/chat/completions"
 REQUEST: Final = "wordbound_request"
 """The column with the request: JSON, ``{"id", "body"}``, or ``{"answer"}`` for a row that is answered already."""
 
-ANSWER: Final = "wordbound_answer"
-"""The column with the answer: JSON, ``{"status", "body"}``; the body an answer, or OpenAI's error, as JSON text."""
-
 _MAX_ID_CHARS: Final = 512
-_SIMPLE: Final = (str, int, float, bool)
 
 
-@dataclass(frozen=True, slots=True)
-class RowRequest:
-    """The chat request of a row; ``body`` is it as JSON text."""
-
-    custom_id: str | None
-    body: str
-
-
-def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> RowRequest:
-    """Make the chat request of a row, with the run's defaults, and check its size.
+def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> str:
+    """Make the chat request of a row, as JSON, with the run's defaults, and check its size.
 
     Args:
         is_table: In tables a missing member is null or not a number; in JSON a null may mean something.
@@ -55,7 +42,7 @@ def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool)
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
         if len(text.encode()) > (most := config.settings.limits.max_body_bytes):
             raise BadRequestError(f"The request is longer than {most} bytes.")
-        return RowRequest(custom_id_of(row, config), text)
+        return text
     except (TypeError, ValueError) as error:
         raise BadRequestError(f"The row cannot be written as JSON: {error}.") from None
 
@@ -69,7 +56,11 @@ def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
     given = row.get(config.offline.columns.get("custom_id", "custom_id"))
     if given is None:
         return None
-    name = str(_plain(given)) if isinstance(_plain(given), (str, int)) else ""
+    try:
+        value = _plain(given)
+    except TypeError:
+        value = None
+    name = str(value) if isinstance(value, (str, int)) else ""
     if not 1 <= len(name) <= _MAX_ID_CHARS:
         raise BadRequestError(f"'custom_id' must be a string of 1 to {_MAX_ID_CHARS} characters.", "custom_id")
     return name
@@ -78,7 +69,8 @@ def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
 def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -> str:
     """Return the value of ``REQUEST`` for a row of a table: its request, or its error."""
     try:
-        request = {"id": request_id, "body": to_request(row, config, is_table=True).body}
+        custom_id_of(row, config)
+        request = {"id": request_id, "body": to_request(row, config, is_table=True)}
     except BadRequestError as error:
         request = refused_request(error)
     return json.dumps(request, ensure_ascii=False)
@@ -87,19 +79,6 @@ def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -
 def refused_request(error: BadRequestError) -> dict[str, Any]:
     """Return the value of ``REQUEST``, before it is JSON, for a row whose request has an error."""
     return {"answer": error_line(error)}
-
-
-def with_result(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with columns for answer, completion, error and status in place of ``ANSWER``.
-
-    See ``pipeline.answer``.
-    """
-    made = json.loads(row.pop(ANSWER))
-    status, body = made["status"], made["body"]
-    if status != 200:
-        return row | {"answer": None, "completion": None, "error": body, "status": status}
-    text = json.loads(body)["choices"][0]["message"].get("content")
-    return row | {"answer": text, "completion": body, "error": None, "status": status}
 
 
 def _request_body(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +105,6 @@ def _request_body(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _map_columns(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """Make a chat request from the columns that the configuration maps to its fields."""
     body: dict[str, Any] = {}
     for target, column in columns.items():
         if target in ("prompt", "system", "custom_id") or (value := _plain(row.get(column))) is None:
@@ -162,7 +140,7 @@ def _merge_defaults(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dic
 
 def _plain(value: Any) -> Any:
     """Convert a value of JSON, Arrow or NumPy to plain JSON types."""
-    if isinstance(value, (*_SIMPLE, type(None))):
+    if isinstance(value, (str, int, float, bool, type(None))):
         return value
     if isinstance(value, Mapping):
         return {str(name): _plain(member) for name, member in value.items()}
