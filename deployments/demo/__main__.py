@@ -69,7 +69,6 @@ def _ask(service: Service) -> dict[str, Any]:
 
 
 def _message_of(error: OSError) -> str:
-    """Return the service's own message of an error, where it has one."""
     if isinstance(error, urllib.error.HTTPError):
         with suppress(ValueError, KeyError, TypeError):
             return str(json.load(error)["error"]["message"])

@@ -97,7 +97,6 @@ def engine_arguments(settings: Settings) -> dict[str, Any]:
 
 
 def _server_args(config: LLMConfig) -> Namespace:
-    """Return the arguments of vLLM's API server that belong to a configuration."""
     engine = config.get_engine_config()
     kwargs = engine.get_initialization_kwargs()
     return Namespace(

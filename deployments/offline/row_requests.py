@@ -152,7 +152,6 @@ def _plain(value: Any) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Remove members that are null or not a number, at any depth."""
     if isinstance(value, dict):
         return {name: _without_nulls(member) for name, member in value.items() if not _is_missing(member)}
     return [_without_nulls(member) for member in value] if isinstance(value, list) else value

@@ -143,7 +143,6 @@ def explain(error: Exception) -> tuple[str, int] | None:
 
 
 def _build(name: str) -> Any:
-    """Import the module of a command and build its typer command."""
     module = import_module(COMMANDS[name].module)
     # `compile` is a function of Python's own.
     function = getattr(module, name, None) or getattr(module, f"run_{name}")

@@ -174,5 +174,4 @@ class LocalListOptions(BaseListOptions):
         return self.segmentation or "longest"
 
     def _words(self, path: Path | None) -> tuple[str, ...]:
-        """Read a file of words of the options' language; none without a file."""
         return () if path is None else words_of_file(path, unspaced_language(self.lang))

@@ -107,7 +107,6 @@ def _check_service(config: Path, *, check_machine: bool = True, check_model: boo
 
 
 def _run_service(config: Path, environment: Mapping[str, str]) -> None:
-    """Run the service of a YAML file until Ctrl-C."""
     run_to_its_end(["-m", "deployments.serving", str(config)], environment)
 
 
@@ -200,13 +199,13 @@ def _listen(address: str, *, is_public: bool) -> socket.socket:
         raise InputError(f"--http {address}: {error}") from None
 
 
-NUM_BYTES: Final = 32
+_KEY_BYTES: Final = 32
 """As ``openssl rand -hex 32``: a digest of fewer could be guessed."""
 
 # As the service's settings have them.
-_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
+_KEY_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_DEFAULT: Final = "default"
+_TAKEN_NAME: Final = "default"
 
 
 def key(
@@ -230,21 +229,20 @@ def key(
         return
     if name is None:
         raise InputError("say whose key it is: wordbound key alice")
-    if not _NAME.fullmatch(name) or name == _DEFAULT:
+    if not _KEY_NAME.fullmatch(name) or name == _TAKEN_NAME:
         raise InputError(
-            f"a name has 1 to 64 small letters, digits, _ and -, and is not {_DEFAULT!r}, which is SECRET_TOKEN's"
+            f"a name has 1 to 64 small letters, digits, _ and -, and is not {_TAKEN_NAME!r}, which is SECRET_TOKEN's"
         )
-    made = secrets.token_hex(NUM_BYTES)
+    made = secrets.token_hex(_KEY_BYTES)
     if as_json:
-        print(json.dumps({"name": name, "key": made, "sha256": digest_of(made)}))
+        print(json.dumps({"name": name, "key": made, "sha256": _digest_of(made)}))
         return
     # Not where the lines below may be sent to a file.
     note(f"the key, for {name} and nobody else; it cannot be shown again:\n{made}")
-    print(f"keys:\n  {name}:\n    sha256: {digest_of(made)}")
+    print(f"keys:\n  {name}:\n    sha256: {_digest_of(made)}")
 
 
-def digest_of(made: str) -> str:
-    """Return the SHA-256 of a key in hexadecimal, as the setting ``keys`` has it."""
+def _digest_of(made: str) -> str:
     return hashlib.sha256(made.encode()).hexdigest()
 
 
@@ -254,7 +252,7 @@ def _verify(digest: str) -> None:
     given = getpass.getpass("key: ") if sys.stdin.isatty() else sys.stdin.readline()
     if not given.strip():
         raise InputError("there is no key on standard input")
-    if not hmac.compare_digest(digest_of(given.strip()), digest):
+    if not hmac.compare_digest(_digest_of(given.strip()), digest):
         note("this is the digest of another key")
         raise typer.Exit(NOT_AS_ASKED)
     note("this is the digest of the key")

