@@ -11,7 +11,7 @@ from deployments.offline.config import RefusedError
 from tests.deployments.batch.full_disk import no_room
 from tests.deployments.offline.conftest import ASKED, COMPLETION, ERROR, OfflineWorld
 
-QUESTIONS = {"columns": {"prompt": "q"}}
+QUESTIONS: dict[str, Any] = {"columns": {"prompt": "q"}}
 
 
 def test_answers_and_errors_are_lines_of_output_files_of_batches(world: OfflineWorld) -> None:

@@ -121,8 +121,11 @@ def test_a_bad_line_is_a_row_of_its_own(world: OfflineWorld) -> None:
 def test_a_bad_row_of_a_table_is_a_row_of_its_own(world: OfflineWorld) -> None:
     schema = [("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())])))]
     schema += [("user", pa.binary()), ("temperature", pa.float64()), ("custom_id", pa.binary())]
-    faults = [({"user": b"x"}, "be written as JSON"), ({"temperature": float("inf")}, "be written as JSON")]
-    faults.append(({"custom_id": b"x"}, "'custom_id' must be"))
+    faults: list[tuple[dict[str, Any], str]] = [
+        ({"user": b"x"}, "be written as JSON"),
+        ({"temperature": float("inf")}, "be written as JSON"),
+        ({"custom_id": b"x"}, "'custom_id' must be"),
+    ]
     rows = [{"messages": ASKED, **fault} for fault, _ in faults]
     world.write("in.parquet", pa.Table.from_pylist(rows, schema=pa.schema(schema)))
     world.run()
@@ -136,7 +139,7 @@ def test_many_lines_keep_their_numbers_and_names_also_behind_a_url(world: Offlin
     world.write("in.jsonl", rows)
     # The files of object stores have a `readline` that takes no limit.
     Location.of("buffered://rows/in.jsonl").write([json.dumps(row).encode() + b"\n" for row in rows])
-    for number, source in enumerate((world.source, "buffered://rows")):
+    for number, source in enumerate((str(world.source), "buffered://rows")):
         world.out = world.folder / f"out-{number}"
         world.run(source=source)
         written = {row["row"]: row["custom_id"] for name in ("answers", "errors") for row in world.lines(name)}
@@ -178,7 +181,7 @@ def test_a_table_is_read_by_row_groups(world: OfflineWorld) -> None:
 
 def test_a_table_that_holds_no_requests_is_refused(world: OfflineWorld) -> None:
     world.write("a.parquet", pa.table({"q": ["x"]}))
-    with pytest.raises(RefusedError, match="neither a column 'body' nor 'messages'.*columns are q"):
+    with pytest.raises(RefusedError, match=r"neither a column 'body' nor 'messages'.*columns are q"):
         world.run()
     with pytest.raises(RefusedError, match="no column 'question'; its columns are q"):
         world.run(columns={"prompt": "question"})

@@ -115,7 +115,7 @@ MACHINES: list[tuple[dict[str, Any], str]] = [
     ({"system": "Darwin", "processor": "arm64", "packages": LIGHT}, "note  Darwin on arm64"),
     # A processor is told by what it calculates in.
     ({"flags": "flags: avx2 avx512_bf16"}, "ok    2 cores that compute in bfloat16 (avx512_bf16)"),
-    ({"flags": "Features: fp bf16"}, "ok    2 cores that compute in bfloat16 (bf16)"),
+    ({"flags": "Features: fp bf16", "processor": "aarch64"}, "ok    2 cores that compute in bfloat16 (bf16)"),
     ({}, "ok    2 cores without bfloat16: the service computes in float32"),
     ({"flags": "flags: sse2"}, "fail  2 cores without AVX2, which vLLM needs\n      -> serve on another machine"),
     ({"flags": "flags: sse2", "packages": ON_GPU}, "ok    2 cores without bfloat16"),
