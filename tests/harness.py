@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, Final
 
 import psutil
 
+from deployments.demo import CONFIG, DemoError, Service, free_port
 from deployments.demo.model import Published, be_quiet, fetch_converted, smollm2_path
-from deployments.demo.service import CONFIG, DemoError, Service, free_port
 
 __all__ = ["CONFIG", "Demo", "DemoError", "free_port", "gemma_tokenizer_path", "smollm2_path"]
 

@@ -4,6 +4,7 @@ Prepares the model, starts the service, asks one question over HTTP and then ser
 ``.env`` file in the working directory go before ``configs/demo.yaml``.
 """
 
+import fcntl
 import json
 import signal
 import subprocess
@@ -12,13 +13,13 @@ import urllib.error
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import psutil
 import yaml
 
+from deployments.demo import CONFIG, END_MARGIN_S, DemoError, Service, free_port
 from deployments.demo.model import ADAPTER, DemoModelError, say, smollm2_path
-from deployments.demo.service import CONFIG, END_MARGIN_S, DemoError, Service, free_port, take_folder
 from deployments.settings.service import DEMO_TOKEN, Settings, SettingsError, cache_dir
 
 QUESTION: Final = "Tell me a story about a dog"
@@ -28,6 +29,9 @@ NUM_TOKENS: Final = 80
 
 RUN_BYTES: Final = 4 * 2**30
 """Memory that a run takes with the demo's model."""
+
+MAX_RUNS: Final = 8
+"""Runs at once."""
 
 
 def _show(service: Service) -> None:
@@ -65,7 +69,6 @@ def _ask(service: Service) -> dict[str, Any]:
 
 
 def _message_of(error: OSError) -> str:
-    """Return the service's own message of an error, where it has one."""
     if isinstance(error, urllib.error.HTTPError):
         with suppress(ValueError, KeyError, TypeError):
             return str(json.load(error)["error"]["message"])
@@ -74,7 +77,7 @@ def _message_of(error: OSError) -> str:
 
 def _print(service: Service, answer: dict[str, Any]) -> None:
     vocabulary = answer["vocab"]
-    key = DEMO_TOKEN if service.settings.secret_token.get_secret_value() == DEMO_TOKEN else "$SECRET_TOKEN"
+    key = DEMO_TOKEN if service.has_demo_key else "$SECRET_TOKEN"
     print(
         f"\n{QUESTION} (in the {N_WORDS:,} most frequent English words)\n\n"
         f"  {answer['choices'][0]['message']['content'].strip()}\n\n"
@@ -87,6 +90,21 @@ def _print(service: Service, answer: dict[str, Any]) -> None:
         '         "messages": [{"role": "user", "content": "Tell me about your house"}]}\'\n',
         flush=True,
     )
+
+
+def _take_folder(folder: Path) -> tuple[Path, BinaryIO]:
+    """Lock the first folder of this name that no other run has; return it and the locked file."""
+    for number in range(1, MAX_RUNS + 1):
+        taken = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+        taken.mkdir(parents=True, exist_ok=True)
+        lock = (taken / "lock").open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+        else:
+            return taken, lock
+    raise DemoError(f"{MAX_RUNS} runs have {folder} and those beside it; end one of them")
 
 
 def _prepare(folder: Path, *, is_first: bool) -> Service:
@@ -106,7 +124,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     service: Service | None = None
     try:
-        folder, lock = take_folder(cache_dir() / "demo")
+        folder, lock = _take_folder(cache_dir() / "demo")
         service = _prepare(folder, is_first=folder.name == "demo")
         say(f"starting the service on {service.url}; its log is {service.log_path}")
         if (free := psutil.virtual_memory().available) < RUN_BYTES:
@@ -120,7 +138,8 @@ def main() -> int:
         service.wait_until_ready()
         say("ready")
         if service.settings.page:
-            say(f"the page: {service.page_url}")
+            # The fragment stays in the browser. For a key that is a secret the page asks.
+            say(f"the page: {service.url}/{f'#key={DEMO_TOKEN}' if service.has_demo_key else ''}")
         _show(service)
         service.wait()
         say(f"the service ended; its log is {service.log_path}")

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from ray.exceptions import RayError
 
-from deployments.offline.config import OfflineConfig
+from deployments.offline.config import OfflineConfig, RefusedError
 from deployments.offline.run import run
-from deployments.offline.source import RefusedError
 from deployments.settings.service import SettingsError
 
 _DESCRIPTION = "Answers chat requests in bulk, with engines of its own, on this machine or a Ray cluster."

@@ -6,8 +6,7 @@ One YAML file can serve both; settings of the HTTP front and of the Serve graph 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 from uuid import uuid4
@@ -18,15 +17,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from deployments.errors import CallerError
 from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.service import Settings, SettingsError
-from deployments.settings.sources import PREFIX
-
-BLOCK: Final = "offline"
+from deployments.settings.sources import PREFIX, describe
+from deployments.storage import Location, StorageError
 
 _PLAIN_TARGETS: Final = frozenset({"prompt", "system", "custom_id"})
 """What a column may give besides fields of a chat request."""
 
 _ENGINE_KEYS: Final = ("chat_template", "quantization", "reasoning_parser", "revision", "tokenizer")
 """Arguments of the engine that change answers, not only their speed."""
+
+
+class RefusedError(ValueError):
+    """The run cannot begin, and nothing was read or written; the text says why, and what to change."""
 
 
 class OfflineSettings(BaseModel):
@@ -57,9 +59,10 @@ class OfflineSettings(BaseModel):
     """Folders or URLs within which everything that is read or written must lie; empty for anywhere."""
 
 
-@dataclass(frozen=True)
-class OfflineConfig:
+class OfflineConfig(BaseModel):
     """The configuration of a run."""
+
+    model_config = ConfigDict(frozen=True)
 
     settings: Settings
     offline: OfflineSettings
@@ -76,14 +79,14 @@ class OfflineConfig:
             SettingsError: Names each bad key, its value and what was expected.
         """
         args = dict(args)
-        block = args.pop(BLOCK, None) or {}
+        block = args.pop("offline", None) or {}
         # There is no HTTP front here, so any key will do.
         variables = {**(os.environ if environment is None else environment), f"{PREFIX}SECRET_TOKEN": uuid4().hex}
         settings = Settings.load(args, variables, folder)
         try:
-            config = cls(settings, OfflineSettings.model_validate(block))
+            config = cls(settings=settings, offline=block)
         except ValidationError as error:
-            raise SettingsError(_describe(error)) from None
+            raise SettingsError(describe(error, {}, cls)) from None
         _check_requests(config)
         return config
 
@@ -145,13 +148,16 @@ def _check_requests(config: OfflineConfig) -> None:
                 raise SettingsError(f"offline.{key}: {error.message}") from None
 
 
-def _describe(error: ValidationError) -> str:
-    """Describe the faults of the block ``offline``, each with its key."""
-    lines = []
-    for fault in error.errors(include_url=False):
-        key = ".".join([BLOCK, *(str(part) for part in fault["loc"])])
-        if fault["type"] == "extra_forbidden":
-            lines.append(f"{key}: unknown setting; known are {', '.join(sorted(OfflineSettings.model_fields))}")
-        else:
-            lines.append(f"{key}={fault['input']!r}: {fault['msg']}")
-    return "; ".join(lines)
+def locate(given: str, allowed_roots: Collection[str] = ()) -> Location:
+    """Return the location of a path or URL.
+
+    Raises:
+        RefusedError: It cannot be read, or is outside the allowed roots, where there are some.
+    """
+    try:
+        location = Location.of(given)
+    except StorageError as error:
+        raise RefusedError(str(error)) from None
+    if allowed_roots and not any(locate(root).holds(location) for root in allowed_roots):
+        raise RefusedError(f"{given}: outside the folders that are allowed (offline.allowed_roots)")
+    return location

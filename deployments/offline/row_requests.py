@@ -1,4 +1,4 @@
-"""Make the chat request of a row, and of its answer the columns of a result.
+"""Make the chat request of a row.
 
 A row has one of three shapes: a line of OpenAI's batches (``custom_id``, ``body``), a bare chat request
 (``messages`` and the rest), or anything that ``offline.columns`` maps to a request. Values may be those of JSON,
@@ -8,7 +8,6 @@ Arrow or NumPy. Imports neither Ray nor the engine: small tasks on any node use 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from deployments.contract import LineAnswer, status_and_body
@@ -21,22 +20,10 @@ ENDPOINT: Final = "/v1/chat/completions"
 REQUEST: Final = "wordbound_request"
 """The column with the request: JSON, ``{"id", "body"}``, or ``{"answer"}`` for a row that is answered already."""
 
-ANSWER: Final = "wordbound_answer"
-"""The column with the answer: JSON, ``{"status", "body"}``; the body a chat completion, or OpenAI's error."""
-
 _MAX_ID_CHARS: Final = 512
-_SIMPLE: Final = (str, int, float, bool)
 
 
-@dataclass(frozen=True, slots=True)
-class RowRequest:
-    """The chat request of a row."""
-
-    custom_id: str | None
-    body: dict[str, Any]
-
-
-def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> RowRequest:
+def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> dict[str, Any]:
     """Make the chat request of a row, with the run's defaults, and check its size.
 
     Args:
@@ -55,7 +42,7 @@ def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool)
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
         if len(text.encode()) > (most := config.settings.limits.max_body_bytes):
             raise BadRequestError(f"The request is longer than {most} bytes.")
-        return RowRequest(custom_id_of(row, config), body)
+        return body
     except (TypeError, ValueError) as error:
         raise BadRequestError(f"The row cannot be written as JSON: {error}.") from None
 
@@ -69,7 +56,11 @@ def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
     given = row.get(config.offline.columns.get("custom_id", "custom_id"))
     if given is None:
         return None
-    name = str(_plain(given)) if isinstance(_plain(given), (str, int)) else ""
+    try:
+        value = _plain(given)
+    except TypeError:
+        value = None
+    name = str(value) if isinstance(value, (str, int)) else ""
     if not 1 <= len(name) <= _MAX_ID_CHARS:
         raise BadRequestError(f"'custom_id' must be a string of 1 to {_MAX_ID_CHARS} characters.", "custom_id")
     return name
@@ -78,7 +69,8 @@ def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
 def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -> str:
     """Return the value of ``REQUEST`` for a row of a table: its request, or its error."""
     try:
-        request = {"id": request_id, "body": to_request(row, config, is_table=True).body}
+        custom_id_of(row, config)
+        request = {"id": request_id, "body": to_request(row, config, is_table=True)}
     except BadRequestError as error:
         request = refused_request(error)
     return json.dumps(request, ensure_ascii=False)
@@ -90,23 +82,9 @@ def refused_request(error: BadRequestError) -> dict[str, Any]:
 
 
 def answer_of(answer: LineAnswer) -> dict[str, Any]:
-    """Return the value of ``ANSWER``, before it is JSON."""
+    """Return the answer to a row as it goes from task to task: ``{"status", "body"}``."""
     status, body = status_and_body(answer)
     return {"status": status, "body": body}
-
-
-def with_result(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with columns for answer, completion, error and status in place of ``ANSWER``.
-
-    See ``pipeline.answer``.
-    """
-    made = json.loads(row.pop(ANSWER))
-    status, body = made["status"], made["body"]
-    shown = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    if status != 200:
-        return row | {"answer": None, "completion": None, "error": shown, "status": status}
-    text = body["choices"][0]["message"].get("content")
-    return row | {"answer": text, "completion": shown, "error": None, "status": status}
 
 
 def _request_body(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +111,6 @@ def _request_body(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _map_columns(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """Make a chat request from the columns that the configuration maps to its fields."""
     body: dict[str, Any] = {}
     for target, column in columns.items():
         if target in ("prompt", "system", "custom_id") or (value := _plain(row.get(column))) is None:
@@ -169,7 +146,7 @@ def _merge_defaults(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dic
 
 def _plain(value: Any) -> Any:
     """Convert a value of JSON, Arrow or NumPy to plain JSON types."""
-    if isinstance(value, (*_SIMPLE, type(None))):
+    if isinstance(value, (str, int, float, bool, type(None))):
         return value
     if isinstance(value, Mapping):
         return {str(name): _plain(member) for name, member in value.items()}
@@ -181,7 +158,6 @@ def _plain(value: Any) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Remove members that are null or not a number, at any depth."""
     if isinstance(value, dict):
         return {name: _without_nulls(member) for name, member in value.items() if not _is_missing(member)}
     return [_without_nulls(member) for member in value] if isinstance(value, list) else value

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
@@ -20,20 +20,12 @@ import ray
 from ray.data import Dataset, TaskPoolStrategy
 from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
-from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.offline.config import OfflineConfig
-from deployments.offline.engine_stage import AnswerStage, engine_arguments
-from deployments.offline.parts import Parts, Result, claim_folder, only_run
-from deployments.offline.pieces import Input, Piece, look_through, read_piece
-from deployments.offline.row_requests import ANSWER, REQUEST, request_of, with_result
-from deployments.offline.source import find_output, find_source
+from deployments.offline.engine import AnswerStage, Coordinator, engine_arguments
+from deployments.offline.input import Input, Piece, look_through, read_piece
+from deployments.offline.output import Parts, Result, claim_folder, find_output, only_run, with_result
+from deployments.offline.row_requests import REQUEST, request_of
 from deployments.replica.engine.configuration import GRAMMAR_CACHE, OFFLINE_STATISTICS
-from deployments.settings.keys import NO_OWNER
-from deployments.settings.service import Settings
-from deployments.single_flight import SingleFlight
-from deployments.vocabulary.deployment import Vocabulary
-from vocab.errors import VocabularyError
-from vocab.lists.wordlists import paths_in
 
 SMALL_TASK: Final[dict[str, Any]] = {"num_cpus": 0.25, "compute": TaskPoolStrategy(size=2)}
 """For what prepares rows: one core is enough for many engines, which may take all processors. Without a bound, Ray Data
@@ -82,10 +74,14 @@ def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
         preprocess_map_kwargs=SMALL_TASK,
         postprocess_map_kwargs=SMALL_TASK,
     )
+    # The coordinator takes no processor: lists are compiled in processes of their own.
+    coordinator = ray.remote(Coordinator).options(
+        max_restarts=-1, max_task_retries=3, num_cpus=0, resources=settings.vocabulary_resources
+    )
     stage = processor.stages[_STAGE]
     ours = {
         "settings": settings,
-        "coordinator": start_coordinator(settings),
+        "coordinator": coordinator.remote(settings),
         "max_attempts": offline.max_attempts,
         "num_rows": offline.rows_per_task * offline.tasks_per_engine,
     }
@@ -105,79 +101,6 @@ def _in_blocks(dataset: Dataset, num_rows: int) -> Dataset:
     object.__setattr__(operator, "compute", SMALL_TASK["compute"])
     return split
 
-
-_NUM_CPUS: Final = 0
-"""It shares a core with an engine; lists are compiled in processes of their own."""
-
-
-class Attempts:
-    """Counts how often each row was begun and did not end."""
-
-    def __init__(self) -> None:
-        self._begun: dict[str, int] = {}
-
-    def begin_new(self, rows: Collection[str]) -> dict[str, int]:
-        """Record the rows that never began before; return how often the others did."""
-        suspects = {row: self._begun[row] for row in rows if row in self._begun}
-        for row in rows:
-            self._begun.setdefault(row, 1)
-        return suspects
-
-    def begin(self, row: str) -> None:
-        """Count one more attempt of a row."""
-        self._begun[row] = self._begun.get(row, 0) + 1
-
-    def end(self, rows: Collection[str]) -> None:
-        """Forget rows that have ended."""
-        for row in rows:
-            self._begun.pop(row, None)
-
-
-class Coordinator:
-    """The actor that the engines of a run share: resolves lists, and records which rows were under way when one died.
-
-    A process that dies cannot report its rows, so each is recorded before it begins, and removed when it ends.
-    ``deployments.vocabulary.deployment`` documents the results and errors of its first three methods."""
-
-    def __init__(self, settings: Settings) -> None:
-        # Without its folder of list files a run ends here: of an error later, each row would be one.
-        paths_in(settings.wordlist_dir)
-        self._settings = settings
-        self._attempts = Attempts()
-        self._vocabulary = SingleFlight(1)
-
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        return await (await self._get_vocabulary()).resolve(spec)
-
-    async def resolve_or_refuse(
-        self, spec: VocabularySpec, owner: str = NO_OWNER
-    ) -> ResolvedVocabulary | VocabularyError:
-        return await (await self._get_vocabulary()).resolve_or_refuse(spec, owner)
-
-    async def fetch(self, digest: str) -> bytes:
-        return await (await self._get_vocabulary()).fetch(digest)
-
-    async def begin_new(self, rows: Collection[str]) -> dict[str, int]:
-        return self._attempts.begin_new(rows)
-
-    async def begin(self, row: str) -> None:
-        self._attempts.begin(row)
-
-    async def end(self, rows: Collection[str]) -> None:
-        self._attempts.end(rows)
-
-    async def _get_vocabulary(self) -> Vocabulary:
-        """Return the vocabulary, made at the first call: an actor's constructor cannot await."""
-        return await self._vocabulary.get("vocabulary", lambda: Vocabulary.create(self._settings))
-
-
-def start_coordinator(settings: Settings) -> Any:
-    """Start the coordinator, an actor that lives as long as the returned handle."""
-    options = {"num_cpus": _NUM_CPUS, "resources": settings.vocabulary_resources}
-    return ray.remote(Coordinator).options(max_restarts=-1, max_task_retries=3, **options).remote(settings)
-
-
-SUMMARY_NAME: Final = "_summary.json"
 
 Done: TypeAlias = Mapping[str, set[int]]
 """By file, the rows that are in the output."""
@@ -231,21 +154,20 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
         RayError: Ray gave up, as when an engine does not keep to lists; what was written before stays.
     """
     begun = time.monotonic()
-    roots = config.offline.allowed_roots
-    folder = find_output(output, source, roots)
-    found = look_through(find_source(source, roots), config)
+    folder = find_output(output, source, config.offline.allowed_roots)
+    found = look_through(source, config)
     with only_run(folder):
         claim_folder(folder, found, config)
         parts = Parts(folder, found.format, found.input_columns)
         parts.clean()
         done: dict[str, set[int]] = defaultdict(set)
-        for file, row, _ in parts.done():
+        for file, row in parts.done():
             done[file].add(row)
         summary = Summary(found.num_rows, num_skipped=sum(map(len, done.values())))
         if summary.num_skipped < summary.num_rows:
             _write(_drop_repeated((engines or generate_results)(found, done, config), done), parts, summary, config)
         summary.seconds = time.monotonic() - begun
-        folder.child(SUMMARY_NAME).write([json.dumps(asdict(summary), indent=2).encode()])
+        folder.child("_summary.json").write([json.dumps(asdict(summary), indent=2).encode()])
     return summary
 
 
@@ -264,8 +186,7 @@ def generate_results(found: Input, done: Done, config: OfflineConfig) -> Iterato
 
     rows = ray.data.from_items(pieces, override_num_blocks=len(pieces)).flat_map(read, **SMALL_TASK)
     for batch in answer_requests(rows, config).iter_batches(batch_size=None, batch_format="pyarrow"):
-        for row in batch.to_pylist():
-            yield _result(row)
+        yield from map(Result.of, batch.to_pylist())
 
 
 def start_ray(*, log_to_driver: bool = True) -> None:
@@ -275,20 +196,6 @@ def start_ray(*, log_to_driver: bool = True) -> None:
     else:
         # One more than there are, so that rows can be prepared beside engines that take all of them.
         ray.init(num_cpus=(os.cpu_count() or 1) + 1, include_dashboard=False, log_to_driver=log_to_driver)
-
-
-def _result(row: dict[str, Any]) -> Result:
-    """Make a result from a row that Ray Data returned."""
-    answer = json.loads(row[ANSWER])
-    body = answer["body"]
-    return Result(
-        file=row["file"],
-        row=row["row"],
-        custom_id=row["custom_id"] or None,
-        input_columns=json.loads(row["input_columns"]),
-        status=answer["status"],
-        body=body if answer["status"] == 200 else body["error"],
-    )
 
 
 def _drop_repeated(results: Iterable[Result], done: Mapping[str, set[int]]) -> Iterator[Result]:
@@ -315,11 +222,5 @@ def _write(results: Iterable[Result], parts: Parts, summary: Summary, config: Of
                 parts.write(waiting)
                 waiting, written_at = [], now
     finally:
-        _write_rest(parts, waiting)
-
-
-def _write_rest(parts: Parts, waiting: list[Result]) -> None:
-    """Write the results that are in no part yet."""
-    # Worth keeping, whatever ended the run.
-    if waiting:
+        # Worth keeping, whatever ended the run.
         parts.write(waiting)

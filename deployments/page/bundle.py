@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +52,8 @@ class Bundle:
         """
         if not (folder / _INDEX).is_file():
             raise FileNotFoundError(f"{folder} has no {_INDEX}: build the page with `make page`, or set page: false")
-        self._files = {_path_of(file.name): _File.read(file) for file in sorted(folder.iterdir()) if file.is_file()}
+        files = [file for file in sorted(folder.iterdir()) if file.is_file()]
+        self._files = {"/" if file.name == _INDEX else _PREFIX + file.name: _File(file) for file in files}
 
     @property
     def paths(self) -> Collection[str]:
@@ -65,54 +65,36 @@ class Bundle:
         return self._files[request.url.path].answer(request)
 
 
-@dataclass(frozen=True)
-class _Form:
-    """A file's body as it is sent, plain or compressed, with its ETag."""
-
-    body: bytes
-    etag: str
-    encoding: str | None = None
-
-
-@dataclass(frozen=True)
 class _File:
-    media_type: str
-    plain: _Form
-    gzipped: _Form | None
-    """Where it is smaller: fonts are compressed already."""
+    """A file of the page, plain and, where that is smaller, compressed: by encoding the body and its ETag."""
 
-    @classmethod
-    def read(cls, file: Path) -> "_File":
-        """Read a file of the page; compress it where that makes it smaller."""
-        body = file.read_bytes()
-        digest = hashlib.sha256(body).hexdigest()[:32]
-        # Without a time in it, so that all ingresses send the same bytes.
-        packed = gzip.compress(body, mtime=0)
-        gzipped = _Form(packed, f'"{digest}-gzip"', "gzip") if len(packed) < len(body) else None
+    def __init__(self, file: Path) -> None:
         if file.suffix not in _MEDIA_TYPES:
             raise ValueError(f"{file}: expected a name that ends in one of {', '.join(_MEDIA_TYPES)}")
-        return cls(_MEDIA_TYPES[file.suffix], _Form(body, f'"{digest}"'), gzipped)
+        self._media_type = _MEDIA_TYPES[file.suffix]
+        body = file.read_bytes()
+        digest = hashlib.sha256(body).hexdigest()[:32]
+        self._forms: dict[str | None, tuple[bytes, str]] = {None: (body, f'"{digest}"')}
+        # Without a time in it, so that all ingresses send the same bytes.
+        packed = gzip.compress(body, mtime=0)
+        if len(packed) < len(body):
+            self._forms["gzip"] = packed, f'"{digest}-gzip"'
 
     def answer(self, request: Request) -> Response:
         """Answer with the file, compressed if the client accepts it, or 304 where the client has it."""
-        form = self.plain
         headers = {**_HEADERS}
-        if self.gzipped is not None:
+        encoding = None
+        if "gzip" in self._forms:
             headers["Vary"] = "Accept-Encoding"
-            if _accepts_gzip(",".join(request.headers.getlist("accept-encoding"))):
-                form = self.gzipped
-        headers["ETag"] = form.etag
-        if _matches(",".join(request.headers.getlist("if-none-match")), form.etag):
+            encoding = "gzip" if _accepts_gzip(",".join(request.headers.getlist("accept-encoding"))) else None
+        body, etag = self._forms[encoding]
+        headers["ETag"] = etag
+        if _matches(",".join(request.headers.getlist("if-none-match")), etag):
             return Response(status_code=304, headers=headers)
-        if form.encoding is not None:
-            headers["Content-Encoding"] = form.encoding
-        headers["Content-Length"] = str(len(form.body))
-        body = b"" if request.method == "HEAD" else form.body
-        return Response(body, headers={**headers, "Content-Type": self.media_type})
-
-
-def _path_of(name: str) -> str:
-    return "/" if name == _INDEX else _PREFIX + name
+        if encoding is not None:
+            headers["Content-Encoding"] = encoding
+        headers |= {"Content-Length": str(len(body)), "Content-Type": self._media_type}
+        return Response(b"" if request.method == "HEAD" else body, headers=headers)
 
 
 def _accepts_gzip(accepted: str) -> bool:

@@ -142,9 +142,6 @@ def test_only_what_reads_is_sent_again_when_its_connection_breaks(ask: Asker) ->
     with pytest.raises(AwayError, match="no service answers"):
         ask("tokens", transport=Breaking(httpx.ConnectError("refused")))
     assert ask.waits == []
-
-
-def test_what_does_not_answer_in_time_is_away(ask: Asker) -> None:
     with pytest.raises(AwayError, match="did not answer within 660 s: give a larger timeout"):
         ask("tokens", transport=Breaking(httpx.ReadTimeout("")))
 
@@ -199,11 +196,14 @@ def test_rows_arrive_as_float32(scripted: Scripted, ask: Asker) -> None:
     np.testing.assert_array_equal(found, rows)
 
 
-@pytest.mark.parametrize("url", [" ", "127.0.0.1:8000", "ftp://host", "http://", "http://host:many"])
-def test_a_wrong_address_is_a_value_error(url: str) -> None:
-    for client in (Client, AsyncClient):
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_a_wrong_address_or_key_is_a_value_error(client: type[Client | AsyncClient]) -> None:
+    for url in (" ", "127.0.0.1:8000", "ftp://host", "http://", "http://host:many"):
         with pytest.raises(ValueError, match="WORDBOUND_URL must be an address"):
             client(url)
+    for key in ("two\nlines", "schlüssel"):
+        with pytest.raises(ValueError, match="plain letters"):
+            client("http://127.0.0.1:8000", key)
 
 
 def test_only_on_this_machine_the_demos_key_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,12 +213,6 @@ def test_only_on_this_machine_the_demos_key_is_used(monkeypatch: pytest.MonkeyPa
     with Client("http://localhost:8000/v1/") as client:
         assert client._http.headers["Authorization"] == "Bearer changeme"
         assert client.url == "http://localhost:8000"
-
-
-@pytest.mark.parametrize("key", ["two\nlines", "schlüssel"])
-def test_a_key_that_no_header_may_hold_is_a_value_error(key: str) -> None:
-    with pytest.raises(ValueError, match="plain letters"):
-        Client("http://127.0.0.1:8000", key)
 
 
 def names_of(model: type[BaseModel], *left_out: str) -> set[str]:

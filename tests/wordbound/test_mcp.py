@@ -6,9 +6,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,12 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from deployments.contract import (
-    Decoding,
-    ReplicaRequest,
-    WordToolRequest,
-)
 from deployments.ingress.app import create_app
 from deployments.settings.service import Settings
+from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import KEY, LIMITS, MODEL
-from tests.deployments.stand_in import Call
 from tests.pages import ROOT, blocks_run_by
-from tests.wordbound.cli.conftest import ScriptedBackend, assert_refused, closed_port, serving
+from tests.wordbound.cli.conftest import ScriptedBackend, StandInService, assert_refused, closed_port, serving
 from wordbound import AsyncClient
 from wordbound.cli import app
 
@@ -53,41 +47,19 @@ REWRITTEN = {
 }
 
 
-class Backend(ScriptedBackend):
-    """Answers word tools as the service does."""
-
-    async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
-        if not isinstance(request, WordToolRequest):
-            async for item in super().answer(request):
-                yield item
-            return
-        tool = request.tool
-        self.calls.append(Call({**request.body, "tool": tool}, request.vocabulary, Decoding(), request.caller))
-        answers: dict[str, dict[str, Any]] = {
-            "next": {"object": "vocabulary.next", "data": NEXT, "remainder": 0.4},
-            "swap": {"object": "vocabulary.swap", "word": "teh", "logprob": -9.0, "data": OTHERS},
-            "rewrite": {"object": "vocabulary.rewrite", **REWRITTEN},
-        }
-        yield {**answers[tool], **ABOUT}
-
-
-@dataclass
-class StandInService:
-    url: str
-    backend: Backend
-
-    @property
-    def body(self) -> Any:
-        """Of the last request that reached the engine."""
-        return self.backend.calls[-1].body
+TOLD: dict[str, dict[str, Any]] = {
+    "next": {"object": "vocabulary.next", "data": NEXT, "remainder": 0.4},
+    "swap": {"object": "vocabulary.swap", "word": "teh", "logprob": -9.0, "data": OTHERS},
+    "rewrite": {"object": "vocabulary.rewrite", **REWRITTEN},
+}
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[StandInService]:
-    backend = Backend(block={"num_words": 4, "num_distinct_words": 4, "max_rank": 943, "lang": "en"})
+    backend = ScriptedBackend(told={tool: [{**answer, **ABOUT}] for tool, answer in TOLD.items()})
     settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
     for url in serving(create_app(settings, backend, [])):
-        yield StandInService(url, backend)
+        yield StandInService(url, backend, DirectBatches())
 
 
 class Assistant:
@@ -215,23 +187,18 @@ async def test_lists_are_listed(assistant: Assistant) -> None:
     ("tool", "arguments", "message"),
     [
         ("write", {"prompt": "Go", "vocab": {"lang": "xx"}}, "There is no list 'xx'. Known: en, es."),
-        ("write", {"prompt": "Go", "vocab": {}}, "'vocab' needs 'lang', the name of a word list"),
         ("write", {"prompt": "please refuse", "vocab": EN}, "Too long."),
         ("write", {"prompt": "please fail", "vocab": EN}, "The server failed on this request. Its id"),
         ("write", {"prompt": "please be busy", "vocab": EN}, "is busy"),
         ("write", {"prompt": "Go", "vocab": EN, "must_use": ["two words"] * 99}, "vocab.must_use"),
         ("write", {"vocab": EN}, "prompt: Field required"),
-        ("write", {"prompt": "Go"}, "vocab: Field required"),
         ("write", {"prompt": "Go", "vocab": {"lang": "en"}, "n_words": 5}, "n_words: Extra inputs are not permitted"),
         ("check_text", {"text": "Go", "vocab": {"lang": "en", "words_in": 5}}, "vocab.words_in: Extra inputs"),
         ("check_text", {"text": "Go", "vocab": {"lang": "en", "n_words": "few"}}, "vocab.n_words: Input should be"),
         ("check_text", {"text": ["Go"], "vocab": "en"}, "text: Input should be a valid string; vocab: Input should"),
-        ("check_text", {"text": "Go", "vocab": {"lang": "xx"}}, "'xx'"),
         ("rewrite_text", {"text": LONG, "vocab": EN}, "20000"),
-        ("next_words", {"text": LONG, "vocab": EN}, "20000"),
         ("next_words", {"text": "Go", "vocab": EN, "top": 0}, "top: Input should be greater than or equal to 1"),
         ("swap_word", {"text": TEXT, "word": "dog", "vocab": EN}, "the text does not have the word 'dog': name one"),
-        ("list_words", {"lang": "xx"}, "'xx'"),
         ("list_words", {"lang": "en", "limit": 100_000}, "limit"),
         ("list_vocabularies", {"kind": "file"}, "kind: Extra inputs are not permitted"),
         ("delete", {}, "Unknown tool: delete"),
@@ -251,15 +218,6 @@ async def test_without_a_service_or_its_key_a_tool_says_what_to_do(service: Stan
     message = await error_of(Assistant(service.url, "wrong-key"), "write", prompt="Go", vocab=EN)
     assert "does not know this key: set WORDBOUND_API_KEY" in message
     assert "wrong-key" not in message
-
-
-async def test_what_is_no_service_is_an_error_of_one_line() -> None:
-    async def answer(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"hello"})
-
-    for url in serving(answer):
-        assert "is no wordbound service" in await error_of(Assistant(url), "check_text", text="Go", vocab=EN)
 
 
 async def test_an_assistant_starts_it_as_the_page_says(service: StandInService, tmp_path: Path) -> None:

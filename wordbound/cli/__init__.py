@@ -57,7 +57,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "chat": Command("wordbound.cli.chat", "Talk with a running service in the words of a list."),
     "batch": Command("wordbound.cli.batch", "Have a file of requests answered, and wait for the answers."),
-    "mcp": Command("wordbound.cli.mcp", "Give assistants the tools of a running service (Model Context Protocol)."),
+    "mcp": Command("wordbound.cli.serve", "Give assistants the tools of a running service (Model Context Protocol)."),
     "check": Command("wordbound.cli.check", "Check texts against a word list."),
     "grammar": Command("wordbound.cli.levels", "Write the grammar of all texts that a word list allows."),
     "levels": Command("wordbound.cli.levels", "List the named levels of words, or import a published list."),
@@ -69,7 +69,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command("wordbound.cli.serve", "Start the service of a YAML file, and serve until Ctrl-C."),
     "compile": Command("wordbound.cli.compiling", "Compile word lists for a model before a service asks for them."),
     "train": Command("wordbound.cli.serve", "Train an adapter for a word list, or a small decoder from nothing.", True),
-    "key": Command("wordbound.cli.key", "Make a key for a service, or check one."),
+    "key": Command("wordbound.cli.serve", "Make a key for a service, or check one."),
     "doctor": Command("wordbound.cli.doctor", "Check whether this machine can serve."),
 }
 """In the order of ``--help``."""
@@ -143,7 +143,6 @@ def explain(error: Exception) -> tuple[str, int] | None:
 
 
 def _build(name: str) -> Any:
-    """Import the module of a command and build its typer command."""
     module = import_module(COMMANDS[name].module)
     # `compile` is a function of Python's own.
     function = getattr(module, name, None) or getattr(module, f"run_{name}")

@@ -1,15 +1,23 @@
-"""What commands ask a service with: its client, the options of a text beside its list, and a text that is read."""
+"""What commands share that ask a service: its client, options and files of a text, and what is shown meanwhile.
 
+Whatever is shown besides a result is on standard error, and what moves only on a terminal.
+"""
+
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
 from wordbound.cli import InputError
 from wordbound.client import URL_VARIABLE, Client
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 STANDARD_INPUT: Final = "-"
 
@@ -33,6 +41,12 @@ QualityOption: TypeAlias = Annotated[
     Quality, typer.Option(help="better: choose among four at each sentence, for four times the time.")
 ]
 SeedOption: TypeAlias = Annotated[int | None, typer.Option(metavar="N", help="The same number gives the same text.")]
+KeepNamesOption: TypeAlias = Annotated[
+    bool, typer.Option("--keep-names/--no-keep-names", help="Let names in the text count as listed.")
+]
+OutOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Where to; the terminal, if not given.")
+]
 
 
 def connect(url: str) -> Client:
@@ -51,46 +65,6 @@ def _wait(wait_s: float) -> None:
     if sys.stderr.isatty():
         print(f"the service is busy; asking again in {wait_s:.0f} s", file=sys.stderr)
     sleep(wait_s)
-
-
-def must_use_of(options: Sequence[str] | None, *, any_form: bool = False) -> list[dict[str, Any]] | None:
-    """Parse ``--must-use`` options (``storm``, or ``sea:3`` for three times) into ``vocab.must_use``; None without any.
-
-    With ``any_form`` every form of the same lemma counts.
-
-    Raises:
-        InputError: There is no word, or no number after a colon.
-    """
-    made = []
-    for option in options or ():
-        word, colon, count = option.partition(":")
-        if not word.strip() or (colon and not (count.isdecimal() and len(count) <= 9 and int(count))):
-            raise InputError(f"--must-use takes WORD or WORD:COUNT, such as sea:3, and not {option!r}")
-        form = {"any_form": True} if any_form else {}
-        made.append({"word": word.strip(), "count": int(count) if colon else 1, **form})
-    return made or None
-
-
-def new_words_of(option: str | None) -> dict[str, Any] | None:
-    """Parse ``--new-words`` (``N``, ``N:PER_100`` or ``N:PER_100:MAX``) into ``vocab.new_words``.
-
-    Raises:
-        InputError: It is no such thing.
-    """
-    if option is None:
-        return None
-    kinds: tuple[tuple[str, type[int] | type[float]], ...] = (("n_words", int), ("per_100", float), ("max", int))
-    parts = option.split(":")
-    try:
-        made = {name: kind(part) for (name, kind), part in zip(kinds, parts, strict=False)}
-    except ValueError:
-        made = {}
-    # NaN is not above 0 either.
-    if not made or len(made) < len(parts) or not all(number > 0 for number in made.values()):
-        raise InputError(
-            f"--new-words takes N, N:PER_100 or N:PER_100:MAX, such as 3000:2:10, and not {option!r}"
-        ) from None
-    return made
 
 
 def search_for_quality(quality: Quality) -> dict[str, int] | None:
@@ -113,3 +87,67 @@ def read_text(name: str) -> str:
     if not text.strip():
         raise InputError(f"{'standard input' if name == STANDARD_INPUT else name}: there is no text")
     return text
+
+
+def note(line: str) -> None:
+    """Print a line on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+class Waiting:
+    """A spinner with a line of text on standard error; nothing where that is no terminal."""
+
+    def __init__(self, what: str) -> None:
+        self._status: Any = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status(what)
+            self._status.start()
+
+    def update(self, what: str) -> None:
+        """Change the text of the spinner while it is shown."""
+        if self._status is not None:
+            self._status.update(what)
+
+    def stop(self) -> None:
+        """Remove the spinner; it may be called again."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def __enter__(self) -> "Waiting":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def progress(*columns: Any) -> "Progress":
+    """Create a progress bar on standard error, which shows nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    shown = columns or (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*shown, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+
+@contextmanager
+def open_whole(path: Path | None, *, is_binary: bool = False) -> Iterator[Any]:
+    """Open a file that is written whole or not at all; yield standard output where ``path`` is None.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    if path is None:
+        yield sys.stdout
+        return
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") if is_binary else part.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        part.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,7 +1,6 @@
 """``wordbound batch``: a file of requests through OpenAI's Files and Batches, from file to file."""
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from time import sleep
 from typing import Annotated, Any, Final
@@ -9,8 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from wordbound.cli import INTERRUPTED, NOT_AS_ASKED, InputError
-from wordbound.cli.asking import UrlOption, connect
-from wordbound.cli.terminal import note, open_whole, progress
+from wordbound.cli.asking import UrlOption, connect, note, open_whole, progress
 from wordbound.client import DEFAULT_URL, Client
 from wordbound.errors import AwayError
 from wordbound.routes import Call, read_json
@@ -98,12 +96,12 @@ def _start(service: Client, source: Path, window: str) -> str:
     """Upload a file of requests and create a batch of them; return the batch's id."""
     from rich.progress import BarColumn, DownloadColumn, TextColumn
 
-    with progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as bar:
-        task = bar.add_task("sending", total=source.stat().st_size)
-        with source.open("rb") as file:
-            watched = _ReportingFile(file, lambda sent: bar.update(task, completed=sent))
-            form = {"files": {"file": (source.name, watched, "application/jsonl")}, "data": {"purpose": "batch"}}
-            uploaded = service.send(Call("POST", "/v1/files", read_json, form, is_safe=False))
+    with (
+        progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as bar,
+        bar.open(source, "rb", description="sending") as file,
+    ):
+        form = {"files": {"file": (source.name, file, "application/jsonl")}, "data": {"purpose": "batch"}}
+        uploaded = service.send(Call("POST", "/v1/files", read_json, form, is_safe=False))
     asked = {"input_file_id": uploaded["id"], "endpoint": ENDPOINT, "completion_window": window}
     return str(service.post("/v1/batches", asked)["id"])
 
@@ -146,19 +144,3 @@ def _download(service: Client, file_id: str, path: Path) -> None:
     with service.stream(call) as answer, open_whole(path, is_binary=True) as file:
         for piece in answer.iter_bytes():
             file.write(piece)
-
-
-class _ReportingFile:
-    """A file that reports, at each read, how much of it was read."""
-
-    def __init__(self, file: Any, report: Callable[[int], None]) -> None:
-        self._file = file
-        self._report = report
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self._file.read(size)
-        self._report(self._file.tell())
-        return data
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)

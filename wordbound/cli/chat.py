@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from wordbound.cli import InputError, explain
-from wordbound.cli.asking import MaxTokensOption, QualityOption, UrlOption, connect, search_for_quality
+from wordbound.cli.asking import (
+    MaxTokensOption,
+    QualityOption,
+    UrlOption,
+    Waiting,
+    connect,
+    note,
+    search_for_quality,
+)
 from wordbound.cli.options import ServiceListOptions
-from wordbound.cli.terminal import Waiting, note
 from wordbound.cli.write import StreamedAnswer, summary_of
 from wordbound.client import DEFAULT_URL, Client
 from wordbound.routes import drop_none

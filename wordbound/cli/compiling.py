@@ -17,8 +17,8 @@ from vocab.compiler.jobs import FIRST_WORDS, Compiled, CompileList
 from vocab.errors import CompileError
 from vocab.lists.wordlists import Unit, check_known
 from wordbound.cli import InputError
+from wordbound.cli.asking import progress
 from wordbound.cli.service import check_installed
-from wordbound.cli.terminal import progress
 
 FOLDER_BYTES: Final = 4 * 2**30
 STORE_BYTES: Final = 64 * 2**30

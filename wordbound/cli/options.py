@@ -22,32 +22,12 @@ from vocab.options import Segmentation
 from vocab.text.changes import ListChanges
 from wordbound.cli import InputError
 
-LangOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="TAG", help="The list of a language; with --list its rules of spelling.")
-]
-WordsOption: TypeAlias = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="How many of its words, the most frequent first; all, if not given."),
-]
 LevelOption: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="A named level instead of --words: top-1000, A2 (wordbound levels)."),
 ]
 ListOption: TypeAlias = Annotated[
     Path | None, typer.Option("--list", metavar="FILE", help="A list of your own, one word a line.")
-]
-ExtraWordsOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Words allowed besides, one a line.")
-]
-ExcludeWordsOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Words left out, in every form.")
-]
-SegmentationOption: TypeAlias = Annotated[
-    Segmentation | None,
-    typer.Option(help="Without spaces: each word the longest of the dictionary, or any way into listed words."),
-]
-NamesOption: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--names", metavar="NAME,…", help="Names and terms allowed besides.")
 ]
 SourceOption: TypeAlias = Annotated[
     AskedSource, typer.Option(help="wordfreq: the raw list, instead of the cleaned one.")
@@ -64,20 +44,30 @@ UnitOption: TypeAlias = Annotated[Unit, typer.Option(help="What N counts.")]
 class BaseListOptions:
     """What names a list on the command line: language, size, level or list file, words added or left out."""
 
-    lang: LangOption = None
-    words: WordsOption = None
+    lang: Annotated[
+        str | None, typer.Option(metavar="TAG", help="The list of a language; with --list its rules of spelling.")
+    ] = None
+    words: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="How many of its words, the most frequent first; all, if not given."),
+    ] = None
     level: LevelOption = None
     list_file: ListOption = None
-    extra_words: ExtraWordsOption = None
-    exclude_words: ExcludeWordsOption = None
-    segmentation: SegmentationOption = None
+    extra_words: Annotated[Path | None, typer.Option(metavar="FILE", help="Words allowed besides, one a line.")] = None
+    exclude_words: Annotated[Path | None, typer.Option(metavar="FILE", help="Words left out, in every form.")] = None
+    segmentation: Annotated[
+        Segmentation | None,
+        typer.Option(help="Without spaces: each word the longest of the dictionary, or any way into listed words."),
+    ] = None
 
 
 @dataclass(frozen=True)
 class ServiceListOptions(BaseListOptions):
     """The options of a command that asks a service for a text in the words of a list."""
 
-    names: NamesOption = None
+    names: Annotated[
+        list[str] | None, typer.Option("--names", metavar="NAME,…", help="Names and terms allowed besides.")
+    ] = None
 
     def to_vocab(self) -> dict[str, Any]:
         """Build a request's ``vocab`` from the options, reading their word files.
@@ -184,5 +174,4 @@ class LocalListOptions(BaseListOptions):
         return self.segmentation or "longest"
 
     def _words(self, path: Path | None) -> tuple[str, ...]:
-        """Read a file of words of the options' language; none without a file."""
         return () if path is None else words_of_file(path, unspaced_language(self.lang))

@@ -1,21 +1,32 @@
-"""``wordbound serve``, ``demo`` and ``train``: programs of the service, each in a process of its own."""
+"""``wordbound serve``, ``demo`` and ``train``: programs of the service; ``mcp``: its tools; and ``key``: its keys."""
 
+import asyncio
+import getpass
+import hashlib
+import hmac
+import ipaddress
 import json
 import os
+import re
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 import typer
 
 from wordbound.cli import INTERRUPTED, NOT_AS_ASKED, InputError
+from wordbound.cli.asking import UrlOption, note
 from wordbound.cli.doctor import Machine, findings
+from wordbound.cli.options import split_names
 from wordbound.cli.service import Configuration, check_installed
-from wordbound.cli.terminal import note
+from wordbound.client import DEFAULT_URL, AsyncClient
 from wordbound.errors import ServiceError
 
 
@@ -96,7 +107,6 @@ def _check_service(config: Path, *, check_machine: bool = True, check_model: boo
 
 
 def _run_service(config: Path, environment: Mapping[str, str]) -> None:
-    """Run the service of a YAML file until Ctrl-C."""
     run_to_its_end(["-m", "deployments.serving", str(config)], environment)
 
 
@@ -139,3 +149,110 @@ def _environment_of(out: Path) -> dict[str, str]:
     base = json.loads((out / "config.json").read_text(encoding="utf-8"))["model"]
     name = json.loads((adapter / "wordbound.json").read_text(encoding="utf-8"))["name"]
     return {"MODEL_NAME": base, "WORDBOUND_LORA": json.dumps({name: str(adapter)})}
+
+
+def mcp(
+    http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve over HTTP there instead.")] = None,
+    allowed_hosts: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME,…", help="With --http beyond this machine: the names by which it is asked."),
+    ] = None,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Give assistants the tools of a running service (Model Context Protocol).
+
+    An assistant starts this command, and speaks to it on standard input and output. With --http it serves at
+    http://HOST:PORT/mcp until Ctrl-C. Whoever asks it uses the key of WORDBOUND_API_KEY.
+    """
+    try:
+        from wordbound.mcp import create_server, serve_http
+    except ImportError:
+        raise InputError("this needs the package mcp: pip install 'wordbound[mcp]'") from None
+    try:
+        server = create_server(AsyncClient(url))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if http is None:
+        # The thread that waits for a line would go on waiting.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        asyncio.run(server.run_stdio_async())
+        return
+    names = split_names(allowed_hosts)
+    with _listen(http, is_public=bool(names)) as listener:
+        note(f"serving at http://{http.rpartition(':')[0]}:{listener.getsockname()[1]}/mcp")
+        asyncio.run(serve_http(server, listener, ["127.0.0.1", "localhost", "[::1]", *names]))
+
+
+def _listen(address: str, *, is_public: bool) -> socket.socket:
+    """Listen at ``HOST:PORT``; InputError where it cannot be, or others would reach it and it is not ``is_public``."""
+    try:
+        parts = urlsplit(f"//{address}")
+        host, port = parts.hostname or "", parts.port
+        if port is None:
+            raise ValueError
+        if not is_public and host != "localhost" and not ipaddress.ip_address(host).is_loopback:
+            raise InputError(f"who reaches {host} would use your key: choose 127.0.0.1, or name --allowed-hosts")
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except ValueError:
+        raise InputError(f"--http takes an address and a port, such as 127.0.0.1:8765, and not {address!r}") from None
+    except OSError as error:
+        raise InputError(f"--http {address}: {error}") from None
+
+
+_KEY_BYTES: Final = 32
+"""As ``openssl rand -hex 32``: a digest of fewer could be guessed."""
+
+# As the service's settings have them.
+_KEY_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_TAKEN_NAME: Final = "default"
+
+
+def key(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Whose key it is, such as alice.")] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(metavar="SHA256", help="Read a key, and say whether this is its digest; nothing is made."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the key and its digest as JSON.")] = False,
+) -> None:
+    """Make a key for a service, or check one.
+
+    What goes into the service's YAML file is the digest, and the key itself goes to NAME: it is shown once and kept
+    nowhere. With --verify a key is read from the terminal, without being shown, or from standard input; the exit
+    status is 1 where it is another one.
+    """
+    if verify is not None:
+        if name is not None:
+            raise InputError("give either NAME, to make a key, or --verify, to check one")
+        _verify(verify)
+        return
+    if name is None:
+        raise InputError("say whose key it is: wordbound key alice")
+    if not _KEY_NAME.fullmatch(name) or name == _TAKEN_NAME:
+        raise InputError(
+            f"a name has 1 to 64 small letters, digits, _ and -, and is not {_TAKEN_NAME!r}, which is SECRET_TOKEN's"
+        )
+    made = secrets.token_hex(_KEY_BYTES)
+    if as_json:
+        print(json.dumps({"name": name, "key": made, "sha256": _digest_of(made)}))
+        return
+    # Not where the lines below may be sent to a file.
+    note(f"the key, for {name} and nobody else; it cannot be shown again:\n{made}")
+    print(f"keys:\n  {name}:\n    sha256: {_digest_of(made)}")
+
+
+def _digest_of(made: str) -> str:
+    return hashlib.sha256(made.encode()).hexdigest()
+
+
+def _verify(digest: str) -> None:
+    if not _DIGEST.fullmatch(digest):
+        raise InputError("--verify takes the 64 hexadecimal digits, in small letters, that stand after sha256")
+    given = getpass.getpass("key: ") if sys.stdin.isatty() else sys.stdin.readline()
+    if not given.strip():
+        raise InputError("there is no key on standard input")
+    if not hmac.compare_digest(_digest_of(given.strip()), digest):
+        note("this is the digest of another key")
+        raise typer.Exit(NOT_AS_ASKED)
+    note("this is the digest of the key")

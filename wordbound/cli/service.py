@@ -97,7 +97,6 @@ def untested_packages(installed: Mapping[str, str]) -> list[str]:
 
 
 def _normal(name: str) -> str:
-    """Normalise the name of a package: small letters, single hyphens."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
@@ -13,18 +13,20 @@ from vocab.text.formats import percent
 from wordbound.cli import NOT_AS_ASKED, InputError
 from wordbound.cli.asking import (
     STANDARD_INPUT,
+    KeepNamesOption,
     MaxTokensOption,
+    OutOption,
     QualityOption,
     SeedOption,
     UrlOption,
+    Waiting,
     connect,
-    must_use_of,
-    new_words_of,
+    note,
+    open_whole,
     read_text,
     search_for_quality,
 )
 from wordbound.cli.options import ServiceListOptions, split_names
-from wordbound.cli.terminal import Waiting, note, open_whole
 from wordbound.client import DEFAULT_URL, Client
 from wordbound.errors import ServiceError
 from wordbound.routes import FileFormat, drop_none
@@ -71,7 +73,7 @@ def write(
     quality: QualityOption = "fast",
     seed: SeedOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the text and what it is made of as JSON.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; the terminal, if not given.")] = None,
+    out: OutOption = None,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Write a text in the words of a list, with a running service.
@@ -81,8 +83,8 @@ def write(
     """
     asked = {
         **word_list.to_vocab(),
-        "must_use": must_use_of(must_use, any_form=any_form),
-        "new_words": new_words_of(new_words),
+        "must_use": _must_use(must_use, any_form=any_form),
+        "new_words": _new_words(new_words),
         "max_sentence_words": max_sentence_words,
         "min_sentences": min_sentences,
         "max_sentences": max_sentences,
@@ -108,9 +110,8 @@ def write(
                 output.flush()
         block = answer.block
         if as_json:
-            _write_json(
-                {"text": answer.text, "finish_reason": answer.reason, "model": answer.model, "vocab": block}, output
-            )
+            whole = {"text": answer.text, "finish_reason": answer.reason, "model": answer.model, "vocab": block}
+            output.write(_to_json(whole))
         else:
             output.write("\n")
             if glossary:
@@ -122,6 +123,39 @@ def write(
         note(line)
     if format_missing_words(block):
         raise typer.Exit(NOT_AS_ASKED)
+
+
+def _must_use(options: Sequence[str] | None, *, any_form: bool = False) -> list[dict[str, Any]] | None:
+    """Parse ``--must-use`` options (``storm``, or ``sea:3`` for three times) into ``vocab.must_use``; None without any.
+
+    With ``any_form`` every form of the same lemma counts.
+    """
+    made = []
+    for option in options or ():
+        word, colon, count = option.partition(":")
+        if not word.strip() or (colon and not (count.isdecimal() and len(count) <= 9 and int(count))):
+            raise InputError(f"--must-use takes WORD or WORD:COUNT, such as sea:3, and not {option!r}")
+        form = {"any_form": True} if any_form else {}
+        made.append({"word": word.strip(), "count": int(count) if colon else 1, **form})
+    return made or None
+
+
+def _new_words(option: str | None) -> dict[str, Any] | None:
+    """Parse ``--new-words`` (``N``, ``N:PER_100`` or ``N:PER_100:MAX``) into ``vocab.new_words``."""
+    if option is None:
+        return None
+    kinds: tuple[tuple[str, type[int] | type[float]], ...] = (("n_words", int), ("per_100", float), ("max", int))
+    parts = option.split(":")
+    try:
+        made = {name: kind(part) for (name, kind), part in zip(kinds, parts, strict=False)}
+    except ValueError:
+        made = {}
+    # NaN is not above 0 either.
+    if not made or len(made) < len(parts) or not all(number > 0 for number in made.values()):
+        raise InputError(
+            f"--new-words takes N, N:PER_100 or N:PER_100:MAX, such as 3000:2:10, and not {option!r}"
+        ) from None
+    return made
 
 
 class StreamedAnswer:
@@ -188,8 +222,8 @@ def glossary_of(block: VocabBlock) -> Iterator[str]:
         yield f"- {lemma}{written}" + (f", rank {word['rank']:,}" if word.get("rank") else "")
 
 
-def _write_json(value: Any, output: Any) -> None:
-    output.write(json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
 def _read_prompt(prompt: str | None, brief: str | None) -> str:
@@ -210,13 +244,11 @@ REWRITE: Final = "/v1/vocabularies/rewrite"
 def rewrite(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Plain text in UTF-8; - is standard input.")],
     word_list: ServiceListOptions,
-    keep_names: Annotated[
-        bool, typer.Option("--keep-names/--no-keep-names", help="Let names in the text count as listed.")
-    ] = True,
+    keep_names: KeepNamesOption = True,
     seed: SeedOption = None,
     changes: Annotated[bool, typer.Option("--changes", help="Tell each change on standard error.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the text and its changes as JSON.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; the terminal, if not given.")] = None,
+    out: OutOption = None,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Rewrite a text in the words of a list, with a running service.
@@ -231,7 +263,7 @@ def rewrite(
     with connect(url) as service, open_whole(out) as output:
         whole = _stream(service, body, output if is_shown else None)
         if as_json:
-            _write_json(whole, output)
+            output.write(_to_json(whole))
         elif not is_shown:
             output.write(whole["text"] if whole["text"].endswith("\n") else whole["text"] + "\n")
     if changes:
@@ -263,7 +295,11 @@ def _stream(service: Client, body: Mapping[str, Any], output: Any) -> dict[str, 
                 waiting.stop()
                 output.write(event["text"])
                 output.flush()
-    raise ServiceError(f"the answer of {service.url} broke off: try again")
+    raise _broken_off(service)
+
+
+def _broken_off(service: Client) -> ServiceError:
+    return ServiceError(f"the answer of {service.url} broke off: try again")
 
 
 def _count(number: int, what: str) -> str:
@@ -288,9 +324,7 @@ def exercises(
     num_items: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Items of each kind; 5, if not given.")
     ] = None,
-    keep_names: Annotated[
-        bool, typer.Option("--keep-names/--no-keep-names", help="Let names in the text count as listed.")
-    ] = True,
+    keep_names: KeepNamesOption = True,
     with_text: Annotated[bool, typer.Option("--with-text/--without-text", help="Print the text above them.")] = True,
     title: Annotated[str | None, typer.Option(metavar="TITLE", help="Above the exercises.")] = None,
     seed: SeedOption = None,
@@ -323,9 +357,11 @@ def exercises(
     with connect(url) as service, open_whole(out, is_binary=out is not None) as output:
         with Waiting("making exercises"):
             # As a stream, so that no answer takes long to begin.
-            *_, made = service.events(EXERCISES, drop_none(asked))
+            made = next((event for event in service.events(EXERCISES, drop_none(asked)) if "left_out" in event), None)
+        if made is None:
+            raise _broken_off(service)
         if ending == ".json":
-            output.write((json.dumps(made, ensure_ascii=False, indent=1) + "\n").encode())
+            output.write(_to_json(made).encode())
         elif not made["exercises"]:
             raise InputError(f"no exercise could be made: {made['left_out'][0]['reason']}")
         else:

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from ray.exceptions import RayError
 
-from deployments.offline.config import OfflineConfig
+from deployments.offline.config import OfflineConfig, RefusedError
 from deployments.offline.run import run
-from deployments.offline.source import RefusedError
 from deployments.settings.service import SettingsError
 from vocab.errors import VocabularyError
 from vocab.lists.wordlists import load_word_list

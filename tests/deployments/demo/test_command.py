@@ -1,15 +1,14 @@
 """``python -m deployments.demo`` over a service that computes nothing."""
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
-from deployments.demo.service import DemoError, take_folder
 from tests.pages import ROOT
 
 PROGRAM = """
@@ -99,8 +98,12 @@ def test_two_runs_at_once_share_neither_log_nor_batches_nor_port_and_the_next_re
 
 
 def test_too_many_runs_are_refused(tmp_path: Path) -> None:
-    locks = [take_folder(tmp_path / "demo")[1] for _ in range(8)]
-    with pytest.raises(DemoError, match="8 runs have"):
-        take_folder(tmp_path / "demo")
-    for lock in locks:
-        lock.close()
+    with ExitStack() as locks:
+        for number in range(1, 9):
+            folder = tmp_path / ("demo" if number == 1 else f"demo-{number}")
+            folder.mkdir()
+            lock = locks.enter_context((folder / "lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        demo = start("200", tmp_path)
+        output, _ = demo.communicate(timeout=120)
+    assert (demo.returncode, "8 runs have" in output) == (1, True), output

@@ -18,8 +18,8 @@ from ray.serve.exceptions import ReplicaUnavailableError
 from deployments.contract import BEGUN, ENGINE_DEAD, ENGINE_START_S, Decoding, ReplicaRequest, ResolvedVocabulary
 from deployments.errors import ApiError, EngineError
 from deployments.ingress.replicas import Backend
-from deployments.protocol.generation.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
-from deployments.settings.scaling import Autoscaling
+from deployments.protocol.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
+from deployments.settings.types import Autoscaling
 from deployments.settings.service import Settings
 from tests.deployments.front import (
     CHAT,

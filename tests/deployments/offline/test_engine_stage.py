@@ -3,19 +3,21 @@
 import asyncio
 import json
 import math
-from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
 import pytest
 
-from deployments.contract import LineAnswer, LineRequest
+from deployments.contract import LineAnswer, LineRequest, ResolvedVocabulary, VocabularySpec
 from deployments.errors import BadRequestError, EngineError
 from deployments.fair_semaphore import FairSemaphore
-from deployments.offline.engine_stage import AnswerStage, engine_arguments, make_replica
-from deployments.offline.row_requests import ANSWER, REQUEST
-from deployments.offline.run import Attempts
+from deployments.offline.engine import AnswerStage, Coordinator, engine_arguments, make_replica
+from deployments.offline.output import ANSWER
+from deployments.offline.row_requests import REQUEST
 from deployments.settings.service import Settings
+from deployments.vocabulary import deployment
 from tests.deployments.offline.conftest import MakeConfig
+from vocab.errors import VocabularyError, WordListError
 
 INDEX = AnswerStage.IDX_IN_BATCH_COLUMN
 
@@ -24,30 +26,21 @@ class Died(BaseException):
     """Stands for the end of the process."""
 
 
-class Remote:
-    """A method as an actor's handle has it."""
+class Handle:
+    """An actor's handle: its methods, each called by ``remote``."""
 
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
 
-    async def remote(self, *args: Any) -> Any:
-        made = self._call(*args)
-        return await made if isinstance(made, asyncio.Future) else made
-
-
-class Coordinator:
-    """The run's actor; it outlives engines."""
-
-    def __init__(self) -> None:
-        attempts = Attempts()
-        self.begin_new, self.begin, self.end = Remote(attempts.begin_new), Remote(attempts.begin), Remote(attempts.end)
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(remote=getattr(self._actor, name))
 
 
 class Gone:
     """Never answers."""
 
-    def __getattr__(self, name: str) -> Remote:
-        return Remote(lambda *_: asyncio.get_running_loop().create_future())
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: asyncio.get_running_loop().create_future()
 
 
 class Replica:
@@ -90,7 +83,7 @@ class Stage(AnswerStage):
     """One engine of the run, without what starts it."""
 
     def __init__(self, coordinator: Coordinator, max_attempts: int = 3) -> None:
-        self._coordinator, self._max_attempts, self._turns = coordinator, max_attempts, FairSemaphore(8)
+        self._coordinator, self._max_attempts, self._turns = Handle(coordinator), max_attempts, FairSemaphore(8)
         self.replica: Any = Replica()
 
     async def _ready(self) -> Any:
@@ -98,8 +91,14 @@ class Stage(AnswerStage):
 
     def _end_process(self) -> NoReturn:
         # What still runs in a process that ended does nothing more.
-        self._coordinator = Gone()
+        self._coordinator = Handle(Gone())
         raise Died
+
+
+@pytest.fixture
+def coordinator(make_config: MakeConfig) -> Coordinator:
+    """The run's actor; it outlives engines."""
+    return Coordinator(make_config().settings)
 
 
 def batch(**texts: str) -> list[dict[str, Any]]:
@@ -111,8 +110,8 @@ async def answers(stage: Stage, rows: list[dict[str, Any]]) -> dict[int, dict[st
     return {row[INDEX]: json.loads(row[ANSWER]) async for row in stage.udf(rows)}
 
 
-async def test_rows_are_answered_together_whatever_becomes_of_them() -> None:
-    stage = Stage(Coordinator())
+async def test_rows_are_answered_together_whatever_becomes_of_them(coordinator: Coordinator) -> None:
+    stage = Stage(coordinator)
     rows = batch(a="fine", b="bad", c="fine")
     rows.append({INDEX: 3, REQUEST: json.dumps({"answer": {"status": 400, "body": "no request"}})})
     found = await answers(stage, rows)
@@ -121,8 +120,8 @@ async def test_rows_are_answered_together_whatever_becomes_of_them() -> None:
     assert stage.replica.most_running == 3
 
 
-async def test_a_row_that_kills_the_engine_is_isolated_and_the_others_are_answered() -> None:
-    coordinator, rows = Coordinator(), batch(a="fine", b="poison", c="fine")
+async def test_a_row_that_kills_the_engine_is_isolated_and_the_others_are_answered(coordinator: Coordinator) -> None:
+    rows = batch(a="fine", b="poison", c="fine")
     # Once together with the others, and twice alone.
     for _ in range(3):
         with pytest.raises(Died):
@@ -132,8 +131,7 @@ async def test_a_row_that_kills_the_engine_is_isolated_and_the_others_are_answer
     assert found[1]["body"]["error"]["code"] == "engine_died"
 
 
-async def test_suspects_run_alone_and_others_meanwhile_wait() -> None:
-    coordinator = Coordinator()
+async def test_suspects_run_alone_and_others_meanwhile_wait(coordinator: Coordinator) -> None:
     with pytest.raises(Died):
         await answers(Stage(coordinator), batch(a="fine", b="poison"))
     stage = Stage(coordinator, max_attempts=1)
@@ -147,12 +145,62 @@ async def test_suspects_run_alone_and_others_meanwhile_wait() -> None:
     assert "b" in stage.replica.alone
 
 
-async def test_a_row_that_was_answered_is_no_suspect() -> None:
-    coordinator = Coordinator()
+async def test_a_row_that_was_answered_is_no_suspect(coordinator: Coordinator) -> None:
     await answers(Stage(coordinator), batch(a="fine"))
     stage = Stage(coordinator)
     await answers(stage, batch(a="fine", b="fine"))
     assert stage.replica.most_running == 2
+
+
+async def test_a_suspect_is_counted_when_it_begins_again_and_not_before(coordinator: Coordinator) -> None:
+    assert await coordinator.begin_new(["a", "b"]) == {}
+    await coordinator.end(["a"])
+    for _ in range(2):
+        assert await coordinator.begin_new(["a", "b"]) == {"b": 1}
+        await coordinator.end(["a"])
+    await coordinator.begin("b")
+    assert await coordinator.begin_new(["b", "c"]) == {"b": 2}
+
+
+SPEC = VocabularySpec(lang="es", n_words=5)
+
+
+class Vocabulary:
+    """Knows one list."""
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        return ResolvedVocabulary(digest="ab", lang=spec.lang, n_words=5, fewest_tokens=1)
+
+    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | VocabularyError:
+        assert owner == ""
+        return await self.resolve(spec) if spec == SPEC else WordListError("no such list")
+
+    async def fetch(self, digest: str) -> bytes:
+        return digest.encode()
+
+
+async def test_lists_are_resolved_as_the_service_does_by_a_vocabulary_that_starts_once_it_can(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = [OSError("no space"), Vocabulary()]
+
+    async def create(_: object) -> Any:
+        await asyncio.sleep(0)
+        made = starts.pop(0)
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    monkeypatch.setattr(deployment.Vocabulary, "create", create)
+    with pytest.raises(OSError, match="no space"):
+        await coordinator.resolve(SPEC)
+    unknown = VocabularySpec(lang="xx")
+    found, refused, data = await asyncio.gather(
+        coordinator.resolve(SPEC), coordinator.resolve_or_refuse(unknown), coordinator.fetch("ab")
+    )
+    assert (found.digest, data) == ("ab", b"ab")
+    assert isinstance(refused, WordListError)
+    assert starts == []
 
 
 CPU = {"placement_bundles": [{"CPU": 1}]}
@@ -165,18 +213,10 @@ def test_the_engine_is_started_as_the_service_starts_it(make_config: MakeConfig)
     assert "kv_transfer_config" in arguments
     assert (arguments["dtype"], arguments["max_num_seqs"]) == ("bfloat16", 8)
     assert arguments["served_model_name"] == ["toy"]
-
-
-@pytest.mark.parametrize("given", [{}, {"distributed_executor_backend": "mp"}])
-def test_how_it_is_spread_over_workers_is_rays_to_say_unless_it_is_said(
-    make_config: MakeConfig, given: dict[str, Any]
-) -> None:
-    arguments = engine_arguments(make_config({**CPU, "engine_kwargs": given}).settings)
-    assert arguments.get("distributed_executor_backend") == given.get("distributed_executor_backend")
-
-
-def test_rays_stage_says_the_model_itself(make_config: MakeConfig) -> None:
-    assert not {"model", "enable_log_requests"} & engine_arguments(make_config(CPU).settings).keys()
+    # Ray's stage says these itself, the last one unless the configuration does.
+    assert not {"model", "enable_log_requests", "distributed_executor_backend"} & arguments.keys()
+    said = make_config({**CPU, "engine_kwargs": {"distributed_executor_backend": "mp"}}).settings
+    assert engine_arguments(said)["distributed_executor_backend"] == "mp"
 
 
 async def test_a_replica_waits_as_long_as_a_step_takes(

@@ -25,7 +25,7 @@ from vllm.v1.engine.input_processor import InputProcessor
 from vllm.v1.outputs import LogprobsTensors
 
 from deployments.contract import BEGUN, ReplicaRequest, ResolvedVocabulary, VocabularySpec
-from deployments.offline.engine_stage import make_replica
+from deployments.offline.engine import make_replica
 from deployments.replica.deployment import Replica
 from deployments.settings.service import Settings
 from tests.deployments.handles import Handle

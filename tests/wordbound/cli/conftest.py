@@ -13,19 +13,10 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi import FastAPI
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 from typer.testing import CliRunner, Result
 
 from deployments.batch.api import add_batch_routes
-from deployments.contract import (
-    ChatBody,
-    Decoding,
-    ReplicaRequest,
-    WordToolRequest,
-)
+from deployments.contract import ChatBody, Decoding, ReplicaRequest, WordToolRequest
 from deployments.errors import ApiError
 from deployments.ingress.app import create_app
 from deployments.settings.batch import BatchSettings
@@ -42,15 +33,20 @@ BLOCK = {"lang": "en", "n_words": 1000, "num_words": 4, "num_distinct_words": 4,
 
 @dataclass
 class ScriptedBackend(StandIn):
-    """Tells ``pieces`` with ``block``; what a message wishes for fails as ``StandIn`` has it."""
+    """Tells ``pieces`` with ``block``; what a message wishes for fails as ``StandIn`` has it.
+
+    ``told`` has what a word tool tells: the events of a stream, the whole answer the last, and ``end`` after them.
+    """
 
     pieces: Sequence[str] = PIECES
     block: dict[str, Any] = field(default_factory=lambda: dict(BLOCK))
     reason: str = "stop"
+    told: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    end: str = "data: [DONE]\n\n"
 
     async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
         if isinstance(request, WordToolRequest):
-            async for event in self._rewrite(request):
+            async for event in self._use_tool(request):
                 yield event
             return
         async for item in super().answer(request):
@@ -75,14 +71,15 @@ class ScriptedBackend(StandIn):
             yield _event({**whole, "choices": [choice], **({"vocab": self.block} if is_last else {})})
         yield "data: [DONE]\n\n"
 
-    async def _rewrite(self, request: WordToolRequest) -> AsyncGenerator[str]:
-        """Rewrites every text alike."""
+    async def _use_tool(self, request: WordToolRequest) -> AsyncGenerator[Any]:
         self.calls.append(Call({**request.body, "tool": request.tool}, request.vocabulary, Decoding(), request.caller))
-        for piece in self.pieces:
-            yield _event({"text": piece})
-        coverage = {"before": 0.5, "after": 1.0}
-        yield _event({"text": "".join(self.pieces), "changes": [], "names": [], "coverage": coverage})
-        yield "data: [DONE]\n\n"
+        events = self.told[request.tool]
+        if not request.body.get("stream"):
+            yield events[-1]
+            return
+        for event in events:
+            yield _event(event)
+        yield self.end
 
 
 def _event(chunk: dict[str, Any]) -> str:
@@ -132,37 +129,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInService]:
         monkeypatch.setenv("WORDBOUND_URL", url)
         monkeypatch.setenv("WORDBOUND_API_KEY", KEY)
         yield StandInService(url, backend, batches)
-
-
-class Scripted:
-    """A service of a few routes: what the last request of each asked, and the events that it is answered with."""
-
-    def __init__(self) -> None:
-        self.asked: dict[str, Any] = {}
-        self.events: list[dict[str, Any]] = []
-        self.end = "data: [DONE]\n\n"
-
-    async def stream(self, request: Request) -> Response:
-        self.asked[request.url.path] = await request.json()
-        lines = [f"data: {json.dumps(event)}\n\n" for event in self.events]
-        return PlainTextResponse("".join([*lines, self.end]), media_type="text/event-stream")
-
-    async def print(self, request: Request) -> Response:
-        body = self.asked[request.url.path] = await request.json()
-        return PlainTextResponse(f"a worksheet as {body['format']}\n")
-
-
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
-    """The service that the environment names, with word tools and worksheets alone."""
-    made = Scripted()
-    routes = [
-        Route("/v1/vocabularies/{tool}", made.stream, methods=["POST"]),
-        Route("/v1/documents/worksheet", made.print, methods=["POST"]),
-    ]
-    for url in serving(Starlette(routes=routes)):
-        monkeypatch.setenv("WORDBOUND_URL", url)
-        yield made
 
 
 Run = Callable[..., Result]

@@ -9,8 +9,6 @@ import sys
 import termios
 from contextlib import suppress
 
-import pytest
-
 from tests.wordbound.cli.conftest import PIECES, Run, StandInService, assert_refused
 from vocab.lists.wordlists import load_word_list
 from wordbound.cli import DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT
@@ -38,16 +36,12 @@ def test_the_number_of_words_can_be_changed(stand_in: StandInService, run: Run) 
     assert [call.decoding.search_width for call in stand_in.backend.calls] == [4, 4]
 
 
-@pytest.mark.parametrize("line", ["/words", "/words many", "/words 0", "/words " + "9" * 5_000, "/wrods 5"])
-def test_a_wrong_command_of_a_script_ends_it(line: str, stand_in: StandInService, run: Run) -> None:
-    assert_refused(run("chat", *EN, text=f"{line}\n"), WRONG_INPUT, "/words")
-
-
-def test_a_script_ends_where_the_service_fails(stand_in: StandInService, run: Run) -> None:
+def test_a_script_ends_at_a_wrong_command_and_where_the_service_fails(stand_in: StandInService, run: Run) -> None:
+    for line in ("/words", "/words many", "/words 0", "/words " + "9" * 5_000, "/wrods 5"):
+        assert_refused(run("chat", *EN, text=f"{line}\n"), WRONG_INPUT, "/words")
     assert run("chat", *EN, text="please refuse\nHello.\n").exit_code == WRONG_INPUT
     assert run("chat", *EN, text="please fail\nHello.\n").exit_code == NO_SERVICE
     assert run("chat", *EN, text=b"\xff\n").exit_code == WRONG_INPUT
-    assert_refused(run("chat"), WRONG_INPUT, "name a list")
 
 
 class Terminal:

@@ -1,5 +1,6 @@
 """Each command is imported when it is run, and every error of one is a line that ends it with a known status."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,120 @@ from wordbound.cli import COMMANDS, DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT
 HEAVY = ("numba", "numpy", "wordfreq", "simplemma", "tokenizers", "httpx", "rich", "vocab")
 """What the help of all commands has no use for."""
 WRITE = ("write", "Go", "--lang", "en", "--words", "1000")
+
+FILES = {
+    "story.txt": b"The cat sat.",
+    "latin.txt": b"caf\xe9",
+    "empty.txt": b"",
+    "notes.txt": b"# nothing\n",
+    "blank.txt": b" \n",
+    "binary.docx": b"PK\x03\x04\xff\xfe",
+    "bad.txt": b"ok\n\xff\n",
+    "list.txt": b"# frequent first\nl'\nhomme\nvu\n\nvoir\n",
+    "names.txt": "Éluard\nNew York\n".encode(),
+    "schema.json": b'{"type": "string"}',
+    "published.csv": b"headword,pos,CEFR\nthe,x,A1\ncat,x,A1\nsat,x,B2\n",
+}
+
+WRONG: list[tuple[str, str]] = [
+    ("check none.txt --lang en", "none.txt: No such file or directory"),
+    ("check binary.docx --lang en", "binary.docx: the file is damaged; save it anew, or as plain text"),
+    ("check latin.txt --lang en", "latin.txt: not a text in UTF-8"),
+    ("check empty.txt --lang en", "empty.txt: the file is empty"),
+    ("check story.txt --lang xx", "There is no word list 'xx'"),
+    ("check story.txt --list none.txt", "none.txt: No such file or directory"),
+    ("check story.txt", "name a list: --lang TAG or --list FILE"),
+    ("check story.txt --lang en --json --csv", "choose one of --json, --csv and --html"),
+    ("check story.txt --lang es --segmentation any", "is for languages without spaces"),
+    ("check story.txt --lang zh --readings --csv", "--readings goes with --json or --html"),
+    ("check story.txt --lang th --readings", "'th' have no readings"),
+    ("check story.txt --lang en --schema schema.json --csv", "--schema goes with --json"),
+    ("check story.txt --lang en --schema story.txt", "story.txt: it is no JSON"),
+    ("check story.txt --lang en --schema schema.json", "story.txt: "),
+    ("check story.txt --level A9", "There is no level 'A9'"),
+    ("check story.txt --level top-500", "name that by 'lang'"),
+    ("check story.txt --level A1 --list story.txt", "choose one of --list and --level"),
+    ("check story.txt --lang en --level top-500 --words 5", "choose one of --words and --level"),
+    ("check story.txt --level A1 --unit lemma", "choose one of --unit and --level"),
+    ("check --lang en", "FILE"),
+    ("grammar --lang xx", "There is no word list 'xx'"),
+    ("grammar --lang ja", "the longest one of a dictionary"),
+    ("grammar --lang es --end sentence --punctuation none", "end 'sentence' needs sentence marks"),
+    ("grammar --list list.txt --lang km", "written without spaces"),
+    ("grammar --lang zh --segmentation any --dialect lark", "take the dialect 'ebnf'"),
+    ("grammar --list list.txt --lang zh --extra-words names.txt", "names.txt, line 2: 'New York' has a blank"),
+    ("grammar --list list.txt --lang ../es", "'../es' is no language tag"),
+    ("grammar --list list.txt --lang fr --words 1", "None of the first 1 words of 'fr' may end a text"),
+    ("grammar --list list.txt --unit lemma", "There are no lemmas for 'und'"),
+    (
+        "grammar --list list.txt --extra-words names.txt --exclude-words names.txt",
+        "is in both extra_words and exclude_words",
+    ),
+    ("grammar --list 'no such file'", "no such file: No such file or directory"),
+    ("grammar --lang es --words 1 -o no/such/folder", "no/such/folder: No such file or directory"),
+    ("grammar --list notes.txt", "There is no word in notes.txt"),
+    ("grammar --lang es --extra-words bad.txt", "bad.txt, line 2: not UTF-8"),
+    ("grammar", "name a list: --lang TAG or --list FILE (see wordbound grammar --help)"),
+    ("grammar --lang es --words 0", "'--words': Input should be greater than or equal to 1"),
+    ("grammar --lang es --words many", "Invalid value for '--words'"),
+    ("grammar --lang es --case upper", "'upper' is not one of 'auto', 'sentence'"),
+    ("levels --import published.csv", "--import needs --family"),
+    ("levels --import published.csv --family kelly", "needs --lang"),
+    ("levels --import story.txt --family cefr-j", "story.txt: no column headword"),
+    ("levels --import none.csv --family cefr-j", "none.csv: No such file"),
+    ("levels --import published.csv --family kelly --lang km", "written without spaces"),
+    ("words xx", "There is no word list 'xx'"),
+    ("words", "name a list"),
+    ("words en --readings", "no readings"),
+    ("compile en", "--model"),
+    ("compile xx --model m", "There is no word list 'xx'"),
+    ("key", "say whose key it is: wordbound key alice"),
+    ("key Alice", "a name has 1 to 64 small letters"),
+    ("key default", "SECRET_TOKEN"),
+    (f"key alice --verify {'0' * 64}", "give either NAME"),
+    ("key --verify 0", "64 hexadecimal digits"),
+    (f"key --verify {'0' * 64}", "no key on standard input"),
+    ("chat", "name a list"),
+    ("write Go", "name a list: --lang TAG or --list FILE"),
+    ("write Go --lang en --words 9 --level A2", "--level says which words count"),
+    ("write --lang en", 'say what to write: wordbound write "A story about a dog"'),
+    ("write '' --lang en", "there is nothing in PROMPT"),
+    ("write - --lang en", "standard input: there is no text"),
+    ("write Go --lang en --must-use sea:x", "WORD or WORD:COUNT"),
+    ("write Go --lang en --must-use :2", "WORD or WORD:COUNT"),
+    # Python reads no number of more than 4,300 digits.
+    (f"write Go --lang en --must-use sea:{'9' * 5_000}", "WORD or WORD:COUNT"),
+    *(
+        (f"write Go --lang en --new-words={number}", "N:PER_100:MAX")
+        for number in ("many", "", "0", "3000:", "3000:2:10:1", "-5", "3000:nan", "3000:2:0.5")
+    ),
+    ("write Go --lang en --any-form", "about the words of --must-use"),
+    ("write Go --lang en --new-words-file new.txt", "add it, such as --new-words 3000:2:10"),
+    ("write Go --lang en --glossary", "add it, such as --new-words 3000:2:10"),
+    ("write Go --list /nothing/list.txt", "/nothing/list.txt: No such file or directory"),
+    ("write Go --list notes.txt", "There is no word in notes.txt"),
+    ("write Go --list bad.txt", "bad.txt, line 2"),
+    ("write --brief /nothing/brief.txt --lang en", "/nothing/brief.txt: No such file or directory"),
+    ("write --brief latin.txt --lang en", "not a text in UTF-8"),
+    ("write Go --lang en --out /nothing/story.txt", "/nothing/story.txt: No such file or directory"),
+    ("write Go --lang en --json --out /nothing/a", "/nothing/a: No such file or directory"),
+    ("write Go --lang en --new-words 9 --new-words-file /nothing/a", "/nothing/a: No such file or directory"),
+    ("write Go --lang en --words 0", "'--words'"),
+    ("write Go --lang en --quality best", "'best' is not one of"),
+    ("write Go --lang en --url ' '", "WORDBOUND_URL must be an address"),
+    *(
+        line
+        for command in ("rewrite", "exercises")
+        for line in (
+            (f"{command} story.txt", "name a list"),
+            (f"{command} /nothing/story.txt --lang en", "/nothing/story.txt: No such file"),
+            (f"{command} - --lang en", "there is no text"),
+            (command, "FILE"),
+        )
+    ),
+    ("exercises story.txt --lang en --out sheet.pdf", "--out must end in .txt"),
+]
+"""A command line, and what the one line says that it ends with; none of them asks a service for anything."""
 
 ENTERED = """
 import os, sys
@@ -65,6 +180,24 @@ def test_each_command_has_a_help_that_begins_as_the_list_of_commands_says(name: 
     assert run(name, "-h").output == done.output
 
 
+def test_wrong_use_and_wrong_input_are_told_in_one_line(
+    stand_in: StandInService, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MODEL_NAME", raising=False)
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    wrong = []
+    for line, message in WRONG:
+        done = run(*shlex.split(line), text="" if " - " in line else None)
+        is_told = (done.exit_code, done.stdout, done.stderr.count("\n")) == (WRONG_INPUT, "", 1)
+        is_told = is_told and done.stderr.startswith(f"wordbound {line.split()[0]}: ")
+        if not is_told or message not in done.stderr:
+            wrong.append((line[:80], message, done.exit_code, done.output))
+    assert wrong == []
+    assert stand_in.backend.calls == []
+
+
 def test_an_error_without_an_explanation_has_its_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (OSError(28, "No space left on device"), ZeroDivisionError()):
 
@@ -108,11 +241,6 @@ def test_a_wrong_key_says_which_variable_holds_it(
 ) -> None:
     monkeypatch.setenv("WORDBOUND_API_KEY", "another")
     assert_refused(run(*WRITE), NO_SERVICE, "does not know this key: set WORDBOUND_API_KEY")
-
-
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://host", "http://", "http://host:many"])
-def test_a_wrong_address_is_wrong_use(url: str, run: Run) -> None:
-    assert_refused(run(*WRITE, "--url", url or " "), WRONG_INPUT, "WORDBOUND_URL must be an address")
 
 
 def test_a_service_of_this_machine_is_not_asked_through_a_proxy(

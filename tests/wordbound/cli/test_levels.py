@@ -57,28 +57,6 @@ def test_all_levels_are_shown_with_their_licences(run: Run) -> None:
     assert "ngsl" not in shown and "sv_kelly.csv" in shown
 
 
-@pytest.mark.parametrize(
-    ("arguments", "result"),
-    [
-        (["levels", "--import", "published.csv"], "--import needs --family"),
-        (["levels", "--import", "published.csv", "--family", "kelly"], "needs --lang"),
-        (["levels", "--import", "story.txt", "--family", "cefr-j"], "story.txt: no column headword"),
-        (["levels", "--import", "none.csv", "--family", "cefr-j"], "none.csv: No such file"),
-        (["levels", "--import", "published.csv", "--family", "kelly", "--lang", "km"], "written without spaces"),
-        (["check", "story.txt", "--level", "A9"], "There is no level 'A9'"),
-        (["check", "story.txt", "--level", "top-500"], "name that by 'lang'"),
-        (["check", "story.txt", "--level", "A1", "--list", "story.txt"], "choose one of --list and --level"),
-        (["check", "story.txt", "--lang", "en", "--level", "top-500", "--words", "5"], "choose one of --words and"),
-        (["check", "story.txt", "--level", "A1", "--unit", "lemma"], "choose one of --unit and --level"),
-        (["words", "xx"], "There is no word list 'xx'"),
-        (["words"], "name a list"),
-        (["words", "en", "--readings"], "no readings"),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_line(folder: Path, arguments: list[str], result: str, run: Run) -> None:
-    assert_refused(run(*arguments), WRONG_INPUT, result)
-
-
 def test_words_are_listed_with_rank_and_lemma(folder: Path, run: Run) -> None:
     first, second = run("words", "en", "--find", "ELEPH", "--limit", "2").stdout.splitlines()
     assert first == "6125\telephant\telephant"

@@ -114,26 +114,21 @@ def test_a_service_without_a_key_is_refused_before_it_starts(
     assert run("serve").exit_code == DONE
 
 
-@pytest.mark.parametrize("path", [ROOT / "serve_config.yaml", *sorted(SERVED)], ids=str)
-def test_the_files_of_this_repository_are_read(path: Path, started: Programs, run: Run) -> None:
-    assert run("serve", path, "--no-check").exit_code == DONE
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_the_files_of_this_repository_are_read_and_no_others(started: Programs, run: Run) -> None:
+    for path in (ROOT / "serve_config.yaml", *SERVED):
+        assert run("serve", path, "--no-check").exit_code == DONE, path
+    started.take()
+    for text, message in (
+        (None, "other.yaml: No such file"),
         ("a: [", "is no YAML file"),
         ("", "has no `applications` with one application: begin with serve_config.yaml"),
         ("applications: []", "has no `applications`"),
         ("applications: [{args: {model_name: 3}}]", "a name as args.model_name"),
         ("http_options: {port: a}\napplications: [{}]", "expected a number as http_options.port"),
-        (None, "other.yaml: No such file"),
-    ],
-)
-def test_another_file_is_wrong_input(text: str | None, message: str, started: Programs, run: Run) -> None:
-    if text is not None:
-        Path("other.yaml").write_text(text)
-    assert_refused(run("serve", "other.yaml"), WRONG_INPUT, message)
+    ):
+        if text is not None:
+            Path("other.yaml").write_text(text)
+        assert_refused(run("serve", "other.yaml"), WRONG_INPUT, message)
     assert started.take() == []
 
 
@@ -218,32 +213,25 @@ def test_what_was_trained_is_served_where_that_is_asked_for(
         assert json.loads(environment["WORDBOUND_LORA"]) == {"simple-en": str(out / "adapter")}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "required: OUT (see wordbound train --help)"),
-        (["out"], "name the base model: --model, or --config with a file that does"),
-        (["out", "--task", "decoder"], "--task decoder needs --file-path, the text that it learns"),
-        (["out", "--task", "decoder", "--file-path", "a", "--num-texts", "3"], "--num-texts is not for --task decoder"),
-        (["out", "--task", "decoder", "--file-path", "a", "--words", "3"], "--words is not for --task decoder: leave"),
-        (["out", "--model", "m", "--vocab-size", "512"], "--vocab-size is not for --task adapter"),
-        (["out", "--model", "m", "--epochs", "many"], "--epochs: invalid int value: 'many'"),
-        (["out", "--model", "m", "--words", "many"], "--words"),
-        (["out", "--model", "m", "--wrods", "3"], "--wrods"),
-        (["out", "--task", "poet"], "invalid choice: 'poet'"),
-    ],
-)
-def test_wrong_options_of_a_training_are_refused(started: Programs, run: Run, arguments: list[str], said: str) -> None:
-    assert_refused(run("train", *arguments), WRONG_INPUT, said)
+def test_wrong_options_of_a_training_are_refused(started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments, said in (
+        ("", "required: OUT (see wordbound train --help)"),
+        ("out", "name the base model: --model, or --config with a file that does"),
+        ("out --task decoder", "--task decoder needs --file-path, the text that it learns"),
+        ("out --task decoder --file-path a --num-texts 3", "--num-texts is not for --task decoder"),
+        ("out --task decoder --file-path a --words 3", "--words is not for --task decoder: leave"),
+        ("out --model m --vocab-size 512", "--vocab-size is not for --task adapter"),
+        ("out --model m --epochs many", "--epochs: invalid int value: 'many'"),
+        ("out --model m --words many", "--words"),
+        ("out --model m --wrods 3", "--wrods"),
+        ("out --task poet", "invalid choice: 'poet'"),
+    ):
+        assert_refused(run("train", *arguments.split()), WRONG_INPUT, said)
     assert started.take() == []
-
-
-def test_a_model_of_the_environment_is_the_base_of_an_adapter(
-    started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # A model of the environment is the base of an adapter.
     monkeypatch.setenv("MODEL_NAME", "m")
-    for arguments in (["out"], ["out", "--task", "decoder", "--file-path", "a"]):
-        assert run("train", *arguments).exit_code == DONE
+    assert run("train", "out").exit_code == DONE
+    assert run("train", "--task", "decoder", "--file-path", "a", "out").exit_code == DONE
 
 
 def test_the_help_of_a_training_names_the_options_of_both_tasks(run: Run) -> None:

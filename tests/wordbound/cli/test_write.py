@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked
-from tests.wordbound.cli.conftest import PIECES, Run, Scripted, StandInService, assert_refused
+from tests.wordbound.cli.conftest import PIECES, Run, ScriptedBackend, StandInService, assert_refused
 from wordbound.cli import DONE, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
-from wordbound.cli.write import EXERCISES, FORMATS, REWRITE
 
 TEXT = "".join(PIECES)
 EN = ("--lang", "en", "--words", "1000")
@@ -56,17 +55,12 @@ def test_what_an_author_asks_beyond_the_list_reaches_the_engine(stand_in: StandI
     )
 
 
-@pytest.mark.parametrize(
-    ("option", "made"),
-    [("3000", NewWordsAsked(3000)), ("3000:2", NewWordsAsked(3000, 2)), ("3000:0.5", NewWordsAsked(3000, 0.5))],
-)
-def test_new_words_have_up_to_three_numbers(
-    option: str, made: NewWordsAsked, stand_in: StandInService, run: Run
-) -> None:
-    assert run("write", "Go", *EN, "--must-use", "go", "--new-words", option).exit_code == DONE
-    author = stand_in.backend.calls[-1].decoding.author
-    assert author is not None
-    assert (author.new_words, author.must_use) == (made, (AskedWord("go", 1),))
+def test_new_words_have_up_to_three_numbers(stand_in: StandInService, run: Run) -> None:
+    for option, made in (("3000", NewWordsAsked(3000)), ("3000:0.5", NewWordsAsked(3000, 0.5))):
+        assert run("write", "Go", *EN, "--must-use", "go", "--new-words", option).exit_code == DONE
+        author = stand_in.backend.calls[-1].decoding.author
+        assert author is not None
+        assert (author.new_words, author.must_use) == (made, (AskedWord("go", 1),))
 
 
 def test_a_brief_comes_from_a_file_and_a_prompt_from_standard_input(
@@ -95,66 +89,21 @@ def test_a_file_is_written_whole_or_not_at_all(stand_in: StandInService, run: Ru
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_text_that_lacks_a_word_is_not_as_asked(stand_in: StandInService, run: Run) -> None:
+def test_a_text_that_lacks_a_word_or_was_cut_is_told(stand_in: StandInService, run: Run) -> None:
+    stand_in.backend.reason = "length"
     stand_in.backend.block |= {
         "must_use": [{"word": "sea", "count": 3, "used": 1}, {"word": "dog", "count": 1, "used": 1}]
     }
     done = run("write", "Go", *EN)
     assert done.exit_code == NOT_AS_ASKED
     assert "not used as often as asked: sea (1 of 3)\n" in done.stderr
+    assert "it ended at --max-tokens: a larger number lets it go on" in done.stderr
 
 
-def test_a_text_that_was_cut_is_told(stand_in: StandInService, run: Run) -> None:
-    stand_in.backend.reason = "length"
-    assert "it ended at --max-tokens: a larger number lets it go on" in run("write", "Go", *EN).stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("Go",), "name a list: --lang TAG or --list FILE"),
-        (("Go", *EN, "--level", "A2"), "--level says which words count"),
-        (EN, 'say what to write: wordbound write "A story about a dog"'),
-        (("", *EN), "there is nothing in PROMPT"),
-        (("Go", *EN, "--must-use", "sea:x"), "WORD or WORD:COUNT"),
-        (("Go", *EN, "--must-use", ":2"), "WORD or WORD:COUNT"),
-        # Python reads no number of more than 4,300 digits.
-        (("Go", *EN, "--must-use", "sea:" + "9" * 5_000), "WORD or WORD:COUNT"),
-        *(
-            (("Go", *EN, f"--new-words={number}"), "N:PER_100:MAX")
-            for number in ("many", "", "0", "3000:", "3000:2:10:1", "-5", "3000:nan", "3000:2:0.5")
-        ),
-        (("Go", *EN, "--any-form"), "about the words of --must-use"),
-        (("Go", *EN, "--new-words-file", "new.txt"), "add it, such as --new-words 3000:2:10"),
-        (("Go", *EN, "--glossary"), "add it, such as --new-words 3000:2:10"),
-        (("Go", "--list", "/nothing/list.txt"), "/nothing/list.txt: No such file or directory"),
-        (("--brief", "/nothing/brief.txt", *EN), "/nothing/brief.txt: No such file or directory"),
-        (("Go", *EN, "--out", "/nothing/story.txt"), "/nothing/story.txt: No such file or directory"),
-        (("Go", "--lang", "xx", "--words", "5"), "There is no list 'xx'. Known: en, es."),
-        (("Go", "--lang", "en", "--words", "0"), "'--words'"),
-        (("Go", *EN, "--quality", "best"), "'best' is not one of"),
-        (("please refuse", *EN), "Too long."),
-    ],
-)
-def test_wrong_use_is_told_in_one_line(
-    arguments: tuple[str, ...], message: str, stand_in: StandInService, run: Run
-) -> None:
-    assert_refused(run("write", *arguments), WRONG_INPUT, message)
-
-
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(stand_in: StandInService, run: Run) -> None:
-    for arguments in (("--json", "--out", "/nothing/a"), ("--new-words", "9", "--new-words-file", "/nothing/a")):
-        assert_refused(run("write", "Go", *EN, *arguments), WRONG_INPUT, "/nothing/a: No such file or directory")
-    assert stand_in.backend.calls == []
-
-
-def test_a_list_file_without_words_is_refused(stand_in: StandInService, run: Run, tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text("# nothing\n")
-    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
-    assert_refused(run("write", "Go", "--list", tmp_path / "empty.txt"), WRONG_INPUT, "There is no word in empty.txt")
-    assert_refused(run("write", "Go", "--list", tmp_path / "binary.txt"), WRONG_INPUT, "binary.txt, line 1")
-    assert_refused(run("write", *EN, "--brief", tmp_path / "binary.txt"), WRONG_INPUT, "not a text in UTF-8")
-    assert_refused(run("write", "-", *EN, text=" \n"), WRONG_INPUT, "standard input: there is no text")
+def test_what_the_service_refuses_is_told_in_one_line(stand_in: StandInService, run: Run) -> None:
+    unknown = run("write", "Go", "--lang", "xx", "--words", "5")
+    assert_refused(unknown, WRONG_INPUT, "There is no list 'xx'. Known: en, es.")
+    assert_refused(run("write", "please refuse", *EN), WRONG_INPUT, "Too long.")
 
 
 NEW: dict[str, Any] = {
@@ -192,11 +141,13 @@ REWRITTEN: dict[str, Any] = {
     "usage": {},
 }
 DICTATION = {"kind": "dictation", "instruction": None, "items": [{"sentence": "The dog ran.", "num_words": 3}]}
+PAIRS = [{"word": word, "gloss": f"not {word}"} for word in ("dog", "cat", "sea")]
+MATCHING = {"kind": "matching", "instruction": "Match.", "items": PAIRS, "shown": [0, 1, 2]}
 SHORT = {"kind": "order", "num_items": 0, "reason": "the text is short"}
 MADE: dict[str, Any] = {
     "object": "vocabulary.exercises",
     "lang": "en",
-    "exercises": [DICTATION],
+    "exercises": [DICTATION, MATCHING],
     "names": ["Anna"],
     "num_sentences": 3,
     "num_unlisted_sentences": 1,
@@ -213,112 +164,98 @@ def story(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rewriter(scripted: Scripted) -> Scripted:
-    scripted.events = [{"text": "The dog was happy. "}, {"text": "It slept."}, dict(REWRITTEN)]
-    return scripted
+def tools(stand_in: StandInService) -> ScriptedBackend:
+    """A service whose word tools answer; ``told`` may be changed."""
+    stand_in.backend.told = {
+        "rewrite": [{"text": "The dog was happy. "}, {"text": "It slept."}, dict(REWRITTEN)],
+        "exercises": [{"exercise": DICTATION}, dict(MADE)],
+    }
+    return stand_in.backend
 
 
-@pytest.fixture
-def exerciser(scripted: Scripted) -> Scripted:
-    scripted.events = [{"exercise": DICTATION}, dict(MADE)]
-    return scripted
+def asked(tools: ScriptedBackend, *names: str) -> list[Any]:
+    """Members of the last request to a tool."""
+    return [tools.calls[-1].body.get(name) for name in names]
 
 
-def test_a_rewritten_text_goes_out_and_what_changed_is_told(rewriter: Scripted, story: Path, run: Run) -> None:
+def test_a_rewritten_text_goes_out_and_what_changed_is_told(tools: ScriptedBackend, story: Path, run: Run) -> None:
     done = run("rewrite", story, *EN, "--names", "Anna", "--seed", "3", "--changes")
     assert (done.exit_code, done.stdout) == (DONE, f"{REWRITTEN['text']}\n")
     assert done.stderr == ("12: 'euphoric' -> 'happy'\n1 change: 83.9% of the words were in the list, 100% are\n")
-    vocab = {"lang": "en", "n_words": 1000, "extra_words": ["Anna"]}
-    assert rewriter.asked[REWRITE] == {"text": STORY, "vocab": vocab, "seed": 3, "stream": True}
+    assert asked(tools, "tool", "text", "seed", "stream") == ["rewrite", STORY, 3, True]
+    vocabulary = tools.calls[-1].vocabulary
+    assert vocabulary is not None
+    assert (vocabulary.lang, vocabulary.n_words, vocabulary.changes_digest is None) == ("en", 1000, False)
     assert json.loads(run("rewrite", story, *EN, "--json").stdout) == REWRITTEN
     # The file may be replaced.
     assert run("rewrite", "-", *EN, "--out", story, text="Other.").stdout == ""
-    assert (story.read_text(), rewriter.asked[REWRITE]["text"]) == (f"{REWRITTEN['text']}\n", "Other.")
+    assert (story.read_text(), asked(tools, "text")) == (f"{REWRITTEN['text']}\n", ["Other."])
 
 
-def test_names_are_kept_unless_asked_otherwise(rewriter: Scripted, story: Path, run: Run) -> None:
-    rewriter.events[-1]["names"] = ["Anna", "Tom"]
+def test_names_are_kept_unless_asked_otherwise(tools: ScriptedBackend, story: Path, run: Run) -> None:
+    tools.told["rewrite"][-1]["names"] = ["Anna", "Tom"]
     assert "names kept: Anna, Tom\n" in run("rewrite", story, *EN).stderr
-    assert "keep_names" not in rewriter.asked[REWRITE]
-    assert run("rewrite", story, "--level", "A2", "--no-keep-names").exit_code == DONE
-    assert (rewriter.asked[REWRITE]["keep_names"], rewriter.asked[REWRITE]["vocab"]) == (False, {"level": "A2"})
+    assert asked(tools, "keep_names") == [True]
+    assert run("rewrite", story, "--level", "top-1000", "--lang", "en", "--no-keep-names").exit_code == DONE
+    assert asked(tools, "keep_names") == [False]
+    run("exercises", story, *EN, "--no-keep-names")
+    assert asked(tools, "tool", "keep_names") == ["exercises", False]
 
 
-def test_words_that_are_left_are_not_as_asked(rewriter: Scripted, story: Path, run: Run) -> None:
-    rewriter.events[-1]["coverage"] = {"before": 0.5, "after": 0.99999}
+def test_words_that_are_left_are_not_as_asked(tools: ScriptedBackend, story: Path, run: Run) -> None:
+    tools.told["rewrite"][-1]["coverage"] = {"before": 0.5, "after": 0.99999}
     done = run("rewrite", story, *EN)
     assert done.exit_code == NOT_AS_ASKED
     assert "99.9% are" in done.stderr
 
 
-def test_exercises_go_out_as_text(exerciser: Scripted, story: Path, run: Run) -> None:
-    done = run(
-        "exercises", story, *EN, "--kinds", "dictation,order", "--num-items", "2", "--seed", "3", "--title", "Dogs"
-    )
-    assert (done.exit_code, done.stdout) == (DONE, "a worksheet as txt\n"), done.stderr
+def test_exercises_go_out_as_text(tools: ScriptedBackend, story: Path, run: Run) -> None:
+    command = ("exercises", story, *EN, "--kinds", "dictation,order", "--num-items", "2", "--seed", "3")
+    done = run(*command, "--title", "Dogs")
+    assert done.exit_code == DONE, done.stderr
+    assert done.stdout.startswith(f"Dogs\n\n{STORY.strip()}\n\n1.")
+    assert done.stdout.endswith("Key\n\n1.\n1) The dog ran.\n\n2. Match.\n1) a\n2) b\n3) c\n")
     assert done.stderr == (
         "names kept: Anna\n1 of 3 sentences were not used: they have words that are not in the list\n"
     )
-    asked = {"kinds": ["dictation", "order"], "num_items": 2, "seed": 3, "stream": True}
-    vocab = {"lang": "en", "n_words": 1000}
-    assert exerciser.asked[EXERCISES] == {"text": STORY, "vocab": vocab, **asked}
-    expected = {"format": "txt", "exercises": [DICTATION], "lang": "en", "title": "Dogs", "text": STORY}
-    assert exerciser.asked["/v1/documents/worksheet"] == expected
+    assert asked(tools, "kinds", "num_items", "seed", "text") == [["dictation", "order"], 2, 3, STORY]
+    assert "euphoric" not in run(*command, "--without-text").stdout
 
 
-@pytest.mark.parametrize("ending", FORMATS)
-def test_the_ending_of_the_file_says_what_it_is(exerciser: Scripted, story: Path, run: Run, ending: str) -> None:
-    out = story.with_name(f"sheet{ending}")
-    assert run("exercises", story, *EN, "--out", out).exit_code == DONE
-    assert out.read_text() == f"a worksheet as {FORMATS[ending]}\n"
-    assert ("text" in exerciser.asked["/v1/documents/worksheet"]) == (ending in (".txt", ".docx"))
-    run("exercises", story, *EN, "--without-text")
-    assert "text" not in exerciser.asked["/v1/documents/worksheet"]
-
-
-def test_json_has_the_exercises_themselves(exerciser: Scripted, story: Path, run: Run) -> None:
+def test_the_ending_of_the_file_says_what_it_is(tools: ScriptedBackend, story: Path, run: Run) -> None:
+    for ending, part in {
+        ".txt": b"euphoric",
+        ".docx": b"word/document.xml",
+        ".gift": b"[html]Match.",
+        ".zip": b"imsmanifest.xml",
+        ".tsv": b"#separator:tab",
+    }.items():
+        out = story.with_name(f"sheet{ending}")
+        assert run("exercises", story, *EN, "--out", out).exit_code == DONE
+        assert part in out.read_bytes()
     out = story.with_name("sheet.json")
     assert run("exercises", story, *EN, "--out", out).exit_code == DONE
     assert json.loads(out.read_text()) == MADE
-    assert "/v1/documents/worksheet" not in exerciser.asked
 
 
-def test_fewer_exercises_are_not_as_asked(exerciser: Scripted, story: Path, run: Run) -> None:
-    exerciser.events[-1]["left_out"] = [SHORT]
+def test_fewer_exercises_are_not_as_asked(tools: ScriptedBackend, story: Path, run: Run) -> None:
+    tools.told["exercises"][-1]["left_out"] = [SHORT]
     done = run("exercises", story, *EN)
-    assert (done.exit_code, done.stdout) == (NOT_AS_ASKED, "a worksheet as txt\n")
+    assert (done.exit_code, "The dog ran." in done.stdout) == (NOT_AS_ASKED, True)
     assert "order: 0, for the text is short\n" in done.stderr
-    exerciser.events[-1]["exercises"] = []
+    tools.told["exercises"][-1]["exercises"] = []
     refused = run("exercises", story, *EN, "--out", story)
     assert_refused(refused, WRONG_INPUT, "no exercise could be made: the text is short")
     assert story.read_text() == STORY
 
 
 @pytest.mark.parametrize("command", ["rewrite", "exercises"])
-def test_an_answer_that_breaks_off_replaces_nothing(command: str, scripted: Scripted, story: Path, run: Run) -> None:
-    scripted.events, scripted.end = [{"text": "The dog"}], ""
-    assert_refused(run(command, story, *EN, "--out", story), NO_SERVICE, "broke off")
-    scripted.end = "data: [DONE]\n\n"
-    if command == "rewrite":
+def test_an_answer_that_breaks_off_replaces_nothing(
+    command: str, tools: ScriptedBackend, story: Path, run: Run
+) -> None:
+    # It ends without the whole, and then without its mark too.
+    tools.told[command].pop()
+    for end in (tools.end, ""):
+        tools.end = end
         assert_refused(run(command, story, *EN, "--out", story), NO_SERVICE, "broke off")
     assert story.read_text() == STORY
-
-
-@pytest.mark.parametrize("command", ["rewrite", "exercises"])
-def test_wrong_use_of_a_text_is_told_in_one_line(command: str, scripted: Scripted, story: Path, run: Run) -> None:
-    assert_refused(run(command, story), WRONG_INPUT, "name a list")
-    assert_refused(run(command, "/nothing/story.txt", *EN), WRONG_INPUT, "/nothing/story.txt: No such file")
-    assert_refused(run(command, "-", *EN, text=""), WRONG_INPUT, "there is no text")
-    assert_refused(run(command), WRONG_INPUT, "FILE")
-    assert_refused(run("exercises", story, *EN, "--out", "sheet.pdf"), WRONG_INPUT, "--out must end in .txt")
-    assert scripted.asked == {}
-
-
-def test_the_front_of_the_service_takes_what_is_sent(stand_in: StandInService, story: Path, run: Run) -> None:
-    done = run("rewrite", story, *EN, "--names", "Anna", "--seed", "3", "--no-keep-names")
-    assert (done.exit_code, done.stdout) == (DONE, "".join([*PIECES, "\n"])), done.stderr
-    asked = stand_in.body
-    assert (asked["tool"], asked["text"], asked["seed"], asked["keep_names"]) == ("rewrite", STORY, 3, False)
-    run("exercises", story, *EN, "--kinds", "order", "--no-keep-names")
-    asked = stand_in.body
-    assert (asked["tool"], asked["kinds"], asked["keep_names"]) == ("exercises", ["order"], False)

@@ -1,4 +1,4 @@
-"""Ray Data's vLLM stage, with the service's replica between the rows and the engine.
+"""Ray Data's vLLM stage, with the service's replica between the rows and the engine, and the actor that stages share.
 
 Ray starts the engine, places it and sends it tasks of rows; the replica answers each row as the service would. A
 dead engine takes its process with it, so that Ray starts another and sends it the rows again.
@@ -10,7 +10,7 @@ import logging
 import math
 import os
 from argparse import Namespace
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any, NoReturn
 
 from ray.serve.llm import LLMConfig
@@ -19,10 +19,11 @@ from typing_extensions import override
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
 
-from deployments.contract import LineAnswer, LineRequest
+from deployments.contract import LineAnswer, LineRequest, ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore
-from deployments.offline.row_requests import ANSWER, REQUEST, answer_of
+from deployments.offline.output import ANSWER
+from deployments.offline.row_requests import REQUEST, answer_of
 from deployments.process_setup import set_up_process
 from deployments.ray_private import VLLMEngine, normalize_engine_kwargs, set_engine, vLLMEngineStageUDF
 from deployments.replica.deployment import Replica
@@ -31,8 +32,14 @@ from deployments.replica.engine.engine import is_dead, max_sequences
 from deployments.replica.engine.loaded_adapters import EngineAdapters
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
+from deployments.single_flight import SingleFlight
+from deployments.vocabulary.deployment import Vocabulary
+from vocab.errors import VocabularyError
+from vocab.lists.wordlists import paths_in
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 from vocab.vllm_plugin import use_plugin
+
+logger = logging.getLogger("ray.serve")
 
 
 class OfflineReplica(Replica):
@@ -63,10 +70,7 @@ class OfflineReplica(Replica):
         self.engine = VLLMEngine(self._llm_config)
         state = State()
         await init_app_state(
-            self._client,
-            state,
-            _server_args(self._llm_config),
-            await self._client.get_supported_tasks(),
+            self._client, state, _server_args(self._llm_config), await self._client.get_supported_tasks()
         )
         set_engine(self, self._client, state)
 
@@ -93,15 +97,11 @@ def engine_arguments(settings: Settings) -> dict[str, Any]:
 
 
 def _server_args(config: LLMConfig) -> Namespace:
-    """Return the arguments of vLLM's API server that belong to a configuration."""
     engine = config.get_engine_config()
     kwargs = engine.get_initialization_kwargs()
     return Namespace(
         **(vars(FrontendArgs(**engine.frontend_kwargs)) | vars(AsyncEngineArgs(**normalize_engine_kwargs(kwargs))))
     )
-
-
-logger = logging.getLogger("ray.serve")
 
 
 class AnswerStage(vLLMEngineStageUDF):
@@ -201,9 +201,51 @@ class AnswerStage(vLLMEngineStageUDF):
 
 
 def _failure(num_attempts: int) -> EngineError:
-    """Return the error of a row that was under way each time an engine died."""
-    return EngineError(
-        500,
-        f"The engine died {num_attempts} times with this row under way, so it is not tried again.",
-        code="engine_died",
-    )
+    message = f"The engine died {num_attempts} times with this row under way, so it is not tried again."
+    return EngineError(500, message, code="engine_died")
+
+
+class Coordinator:
+    """The actor that the engines of a run share: resolves lists, and records which rows were under way when one died.
+
+    A process that dies cannot report its rows, so each is recorded before it begins, and removed when it ends.
+    ``deployments.vocabulary.deployment`` documents the results and errors of its first three methods.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        # Without its folder of list files a run ends here: of an error later, each row would be one.
+        paths_in(settings.wordlist_dir)
+        self._settings = settings
+        self._num_begun: dict[str, int] = {}
+        self._vocabulary = SingleFlight(1)
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        return await (await self._get_vocabulary()).resolve(spec)
+
+    async def resolve_or_refuse(
+        self, spec: VocabularySpec, owner: str = NO_OWNER
+    ) -> ResolvedVocabulary | VocabularyError:
+        return await (await self._get_vocabulary()).resolve_or_refuse(spec, owner)
+
+    async def fetch(self, digest: str) -> bytes:
+        return await (await self._get_vocabulary()).fetch(digest)
+
+    async def begin_new(self, rows: Collection[str]) -> dict[str, int]:
+        """Record the rows that never began before; return how often the others did without an end."""
+        suspects = {row: self._num_begun[row] for row in rows if row in self._num_begun}
+        for row in rows:
+            self._num_begun.setdefault(row, 1)
+        return suspects
+
+    async def begin(self, row: str) -> None:
+        """Count one more attempt of a row."""
+        self._num_begun[row] = self._num_begun.get(row, 0) + 1
+
+    async def end(self, rows: Collection[str]) -> None:
+        """Forget rows that have ended."""
+        for row in rows:
+            self._num_begun.pop(row, None)
+
+    async def _get_vocabulary(self) -> Vocabulary:
+        """Return the vocabulary, made at the first call: an actor's constructor cannot await."""
+        return await self._vocabulary.get("vocabulary", lambda: Vocabulary.create(self._settings))

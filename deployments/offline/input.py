@@ -1,37 +1,66 @@
-"""The input in pieces, each read by one small task on any node.
+"""The input of a run: which files it may read, and their rows in pieces, each read by one small task on any node.
+
+Refused before anything is read: a path outside the allowed roots, a link that leads out, and Parquet with Arrow
+extension types. Code outside Arrow makes such a type from bytes in the file: some types of Ray unpickle them, which
+runs whatever the file's author wrote. Arrow does so already when it opens a file, so the footer is searched as plain
+bytes.
 
 The driver reads the whole input once for its rows, its digests and repeated names. A row that is no request becomes
 one that is answered already, with the error.
 """
 
+import base64
+import binascii
 import hashlib
 import io
 import json
+import posixpath
+import re
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Self
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deployments.batch.lines import parse_line
 from deployments.errors import BadRequestError
-from deployments.offline.config import OfflineConfig
+from deployments.offline.config import OfflineConfig, RefusedError, locate
 from deployments.offline.row_requests import REQUEST, custom_id_of, refused_request, to_request
-from deployments.offline.source import Format, RefusedError, Source, SourceFile, check_footer
 from deployments.protocol.strict_json import raw_lines
 from deployments.settings.limits import Limits
 from deployments.storage import Location
+
+Format: TypeAlias = Literal["jsonl", "parquet"]
+
+FORMATS: Final[dict[str, Format]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+
+_MAGIC: Final = b"PAR1"
+_MAX_FOOTER_BYTES: Final = 64 * 2**20
+"""Costs as much memory twice. A table of 1,000 columns and 1,000 row groups has 50 MB."""
+
+_SCHEMA: Final = re.compile(rb"ARROW:schema.{1,8}?([A-Za-z0-9+/]{16,}={0,2})", re.DOTALL)
+"""Arrow's own schema, in base64; the bytes between hold its length."""
+
+_EXTENSION: Final = b"ARROW:extension"
 
 _PIECE_ROWS: Final = 512
 """Of JSON lines. A piece is read by one task, some 10 ms; pieces that are done are not read again."""
 
 _READ_BYTES: Final = 2**22
-
 _BATCH_ROWS: Final = 256
 
 _NOT_KEPT: Final = frozenset({"body", "messages", "custom_id", "method", "url"})
 """Columns that make up the request."""
+
+
+class InputFile(NamedTuple):
+    """A file of the input; ``name`` is its path below the input, which identifies it in the output."""
+
+    name: str
+    location: Location
+    num_bytes: int
 
 
 @dataclass(frozen=True)
@@ -84,17 +113,18 @@ class Input:
         return sum(piece.num_rows for piece in self.pieces)
 
 
-def look_through(source: Source, config: OfflineConfig) -> Input:
-    """Read the whole input once, in the driver, and divide it into pieces.
+def look_through(given: str, config: OfflineConfig) -> Input:
+    """Read the whole input, a file, folder or URL, once, in the driver, and divide it into pieces.
 
     Takes some 20 s for a million JSON lines.
 
     Raises:
-        RefusedError: A file cannot be read, or must not be.
+        RefusedError: There are no files of one format, or one cannot be read, or must not be.
     """
-    found = Input(source.format)
+    kind, files = _find_files(locate(given, config.offline.allowed_roots), given)
+    found = Input(kind)
     seen: dict[bytes, str] = {}
-    for file in source.files:
+    for file in files:
         try:
             digest = _digest(file)
             pieces = list(_pieces(file, found, config, seen))
@@ -106,7 +136,53 @@ def look_through(source: Source, config: OfflineConfig) -> Input:
     return found
 
 
-def _pieces(file: SourceFile, found: Input, config: OfflineConfig, seen: dict[bytes, str]) -> Iterator[Piece]:
+def _find_files(location: Location, given: str) -> tuple[Format, list[InputFile]]:
+    """Return the files of the input, in the order of their names, and their one format."""
+    filesystem = location.filesystem
+    if filesystem.isfile(location.path):
+        names = {posixpath.basename(location.path): location}
+    elif filesystem.isdir(location.path):
+        names = _files_below(location)
+    else:
+        raise RefusedError(f"{given}: there is no such file or folder")
+    known = ", ".join(FORMATS)
+    kinds: set[Format] = set()
+    for name in names:
+        kind = FORMATS.get(posixpath.splitext(name)[1].lower())
+        if kind is None:
+            raise RefusedError(f"{name}: not a format that is read here; files end with {known}, uncompressed")
+        kinds.add(kind)
+    if len(kinds) != 1:
+        fault = "both JSON lines and Parquet: give one of them" if kinds else f"no file that ends with {known}"
+        raise RefusedError(f"{given}: it holds {fault}")
+    return kinds.pop(), [InputFile(name, at, int(filesystem.size(at.path))) for name, at in sorted(names.items())]
+
+
+def _files_below(folder: Location) -> dict[str, Location]:
+    """Return the files below a folder by name; those that begin with a dot or an underscore are no input."""
+    found: dict[str, Location] = {}
+    for path in folder.filesystem.find(folder.path):
+        name = posixpath.relpath(path, folder.path)
+        if any(part.startswith((".", "_")) for part in name.split("/")):
+            continue
+        location = locate(path) if folder.is_local else Location(folder.filesystem, path)
+        if not folder.holds(location):
+            raise RefusedError(f"{path}: is a link that leads out of the input")
+        if folder.is_local and not Path(location.path).is_file():
+            raise RefusedError(f"{path}: is not a file")
+        found[name] = location
+    return found
+
+
+def _digest(file: InputFile) -> str:
+    digest = hashlib.sha256()
+    with file.location.open() as stream:
+        while chunk := stream.read(_READ_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _pieces(file: InputFile, found: Input, config: OfflineConfig, seen: dict[bytes, str]) -> Iterator[Piece]:
     """Divide a file into pieces, with the rows whose ``custom_id`` came before."""
     rows = _parquet(file, found, config) if found.format == "parquet" else _json_lines(file, config)
     for piece, ids in rows:
@@ -119,10 +195,10 @@ def _pieces(file: SourceFile, found: Input, config: OfflineConfig, seen: dict[by
                 repeated[row] = seen[key]
             else:
                 seen[key] = f"{file.name}:{row}"
-        yield Piece(**{**vars(piece), "repeated": repeated})
+        yield replace(piece, repeated=repeated)
 
 
-def _json_lines(file: SourceFile, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
+def _json_lines(file: InputFile, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
     """Yield the pieces of a file of JSON lines, each with the ``custom_id`` of its rows."""
     limits = config.settings.limits
     ids: list[str | None] = []
@@ -132,20 +208,22 @@ def _json_lines(file: SourceFile, config: OfflineConfig) -> Iterator[tuple[Piece
             if len(ids) == _PIECE_ROWS:
                 yield Piece(file.name, file.location.url, "jsonl", first, len(ids), start), ids
                 ids, first, start = [], line.number, line.start
-            ids.append(_name_in(line.text, config))
+            row = _parse_row(line.text, limits)
+            ids.append(None if isinstance(row, BadRequestError) else _name_of(row, config))
     if ids:
         yield Piece(file.name, file.location.url, "jsonl", first, len(ids), start), ids
 
 
-def _parquet(file: SourceFile, found: Input, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
+def _parquet(file: InputFile, found: Input, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
     """Yield the row groups of a Parquet file as pieces, each with the ``custom_id`` of its rows."""
     with file.location.open() as stream:
-        check_footer(stream, file.num_bytes, file.name)
-        stream.seek(0)
-        table = pq.ParquetFile(stream)
+        table = _open_table(stream, file.name)
         schema = table.schema_arrow
         _check_columns(schema, file, config)
-        found.input_columns = _unify(found.input_columns, _select_columns(schema), file)
+        try:
+            found.input_columns = pa.unify_schemas([found.input_columns, _select_columns(schema)])
+        except pa.ArrowException as error:
+            raise RefusedError(f"{file.name}: its columns differ in type from those of files before: {error}") from None
         column = config.offline.columns.get("custom_id", "custom_id")
         first = 1
         for group in range(table.num_row_groups):
@@ -159,20 +237,7 @@ def _parquet(file: SourceFile, found: Input, config: OfflineConfig) -> Iterator[
             first += num_rows
 
 
-def _select_columns(schema: pa.Schema) -> pa.Schema:
-    """Select the columns that go to the output: of one plain value each, and no part of the request."""
-    return pa.schema(
-        [column.remove_metadata() for column in schema if _is_simple(column.type) and column.name not in _NOT_KEPT]
-    )
-
-
-def _is_simple(kind: pa.DataType) -> bool:
-    """Return whether a type is of plain values: strings, integers, floats or booleans."""
-    names = ("string", "large_string", "integer", "boolean", "float32", "float64")
-    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
-
-
-def _check_columns(schema: pa.Schema, file: SourceFile, config: OfflineConfig) -> None:
+def _check_columns(schema: pa.Schema, file: InputFile, config: OfflineConfig) -> None:
     """Refuse a Parquet file that lacks the columns from which requests are made."""
     columns = config.offline.columns
     missing = [column for column in columns.values() if column not in schema.names]
@@ -185,18 +250,16 @@ def _check_columns(schema: pa.Schema, file: SourceFile, config: OfflineConfig) -
         )
 
 
-def _unify(schema: pa.Schema, other: pa.Schema, file: SourceFile) -> pa.Schema:
-    """Merge the columns of two files; refuse those that differ in type."""
-    try:
-        return pa.unify_schemas([schema, other])
-    except pa.ArrowException as error:
-        raise RefusedError(f"{file.name}: its columns differ in type from those of files before: {error}") from None
+def _select_columns(schema: pa.Schema) -> pa.Schema:
+    """Select the columns that go to the output: of one plain value each, and no part of the request."""
+    return pa.schema(
+        [column.remove_metadata() for column in schema if _is_simple(column.type) and column.name not in _NOT_KEPT]
+    )
 
 
-def _name_in(text: bytes | None, config: OfflineConfig) -> str | None:
-    """Return the ``custom_id`` in a JSON line; None where there is none, or a bad one."""
-    row = _parse_row(text, config.settings.limits)
-    return None if isinstance(row, BadRequestError) else _name_of(row, config)
+def _is_simple(kind: pa.DataType) -> bool:
+    names = ("string", "large_string", "integer", "boolean", "float32", "float64")
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 def _name_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
@@ -205,15 +268,6 @@ def _name_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
         return custom_id_of(row, config)
     except BadRequestError:
         return None
-
-
-def _digest(file: SourceFile) -> str:
-    """Return the SHA-256 of a file's content."""
-    digest = hashlib.sha256()
-    with file.location.open() as stream:
-        while chunk := stream.read(_READ_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def read_piece(piece: Piece, done: Set[int], config: OfflineConfig) -> Iterator[dict[str, Any]]:
@@ -247,10 +301,8 @@ def _row(
             raise BadRequestError(
                 f"'custom_id' is the same as that of row {piece.repeated[number]}: each needs its own.", "custom_id"
             )
-        request: dict[str, Any] = {
-            "id": f"{piece.file}:{number}",
-            "body": to_request(found, config, is_table=piece.format == "parquet").body,
-        }
+        body = to_request(found, config, is_table=piece.format == "parquet")
+        request: dict[str, Any] = {"id": f"{piece.file}:{number}", "body": body}
     except BadRequestError as error:
         unit = "Line" if piece.format == "jsonl" else "Row"
         request = refused_request(BadRequestError(f"{unit} {number}: {error.message}", error.param, error.code))
@@ -265,7 +317,7 @@ def _row(
 
 
 def _json_rows(
-    stream: Any, piece: Piece, config: OfflineConfig
+    stream: BinaryIO, piece: Piece, config: OfflineConfig
 ) -> Iterator[tuple[int, Mapping[str, Any] | BadRequestError]]:
     """Yield the rows of a piece of JSON lines with their numbers; a bad line as its error."""
     limits = config.settings.limits
@@ -283,12 +335,10 @@ def _parse_row(text: bytes | None, limits: Limits) -> Mapping[str, Any] | BadReq
         return error
 
 
-def _parquet_rows(stream: Any, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _parquet_rows(stream: BinaryIO, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the rows of a row group with their numbers, only the columns that are needed."""
-    # Again: the file may have been replaced.
-    check_footer(stream, stream.seek(0, io.SEEK_END), piece.file)
-    stream.seek(0)
-    table = pq.ParquetFile(stream)
+    # Its footer is looked at again: the file may have been replaced.
+    table = _open_table(stream, piece.file)
     schema = table.schema_arrow
     wanted = {*_select_columns(schema).names, *_NOT_KEPT, *config.offline.columns.values()}
     if not config.offline.columns and "body" not in schema.names:
@@ -299,3 +349,39 @@ def _parquet_rows(stream: Any, piece: Piece, config: OfflineConfig) -> Iterator[
         for row in batch.to_pylist():
             yield number, row
             number += 1
+
+
+def _open_table(stream: BinaryIO, name: str) -> pq.ParquetFile:
+    """Open a file once it is clear that it is Parquet and that all of its types are Arrow's own; else RefusedError."""
+    num_bytes = stream.seek(0, io.SEEK_END)
+    stream.seek(max(num_bytes - 8, 0))
+    end = stream.read(8)
+    size = int.from_bytes(end[:4], "little")
+    if len(end) < 8 or end[4:] != _MAGIC or size + 12 > num_bytes:
+        raise RefusedError(f"{name}: not a Parquet file, or not a whole one, or an encrypted one")
+    if size > _MAX_FOOTER_BYTES:
+        raise RefusedError(f"{name}: its footer is larger than {_MAX_FOOTER_BYTES // 2**20} MiB: split the file")
+    stream.seek(num_bytes - 8 - size)
+    footer = stream.read(size)
+    if _EXTENSION in footer or any(map(_names_extension, _SCHEMA.findall(footer))):
+        raise RefusedError(
+            f"{name}: it has a column of an extension type, such as pickled Python objects, and is not opened. "
+            "Write it with columns of plain types: strings, numbers, lists, structs"
+        )
+    stream.seek(0)
+    return pq.ParquetFile(stream)
+
+
+def _names_extension(encoded: bytes) -> bool:
+    """Return whether an encoded Arrow schema has an extension type."""
+    # Bytes of the length may look like base64 too, so each of the four possible offsets is tried.
+    return any(_EXTENSION in _decode_base64(encoded[start:]) for start in range(4))
+
+
+def _decode_base64(encoded: bytes) -> bytes:
+    """Decode base64, cut to whole groups; empty where it is none."""
+    usable = len(encoded) - len(encoded) % 4
+    try:
+        return base64.b64decode(encoded[:usable])
+    except binascii.Error:
+        return b""
