@@ -14,7 +14,7 @@ from deployments.offline.config import OfflineConfig
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingFields, DecodingMembers
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.prompts.chat_template import ENGLISH
+from deployments.replica.prompt import ENGLISH
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 from tests.error_codes import codes_of_errors
