@@ -251,9 +251,8 @@ async def test_a_long_text_is_sent_as_it_grows_and_not_read_whole_for_every_part
 
 
 async def test_a_word_without_spaces_is_held_until_it_cannot_be_longer(gate: Gate) -> None:
-    fields: dict[str, Any]
-    for fields in ({}, {"stop": ["x"]}):
-        found = await gate.streamed(*"我们去中国人。" * 50, "中", finish="length", lang="zh", **fields)
+    for stop in ([], ["x"]):
+        found = await gate.streamed(*"我们去中国人。" * 50, "中", finish="length", lang="zh", stop=stop)
         assert "".join(found) == "我们去中国人。" * 50 + "中"
         assert set(found[:100]) <= {"我们", "去", "中国人", "。", "中国人。"}
 
