@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deployments.replica.prompts.chat_template import hint_line
+from deployments.replica.prompt import hint_line
 from deployments.settings.limits import NO_REPEAT_NGRAM_SIZE
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.tokenizer import load_speller

@@ -13,7 +13,7 @@ from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig
 from deployments.protocol.decoding import AuthorMembers, DecodingFields, DecodingMembers
 from deployments.protocol.reader import ChatRequestReader
-from deployments.replica.prompts.chat_template import ENGLISH
+from deployments.replica.prompt import ENGLISH
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 from tests.error_codes import codes_of_errors

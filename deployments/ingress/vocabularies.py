@@ -173,11 +173,13 @@ def _num_tool_tokens(tool: Tool, body: dict[str, Any]) -> int:
     A row counts as one, for it is a token that is drawn.
     """
     num_chars = len(body["text"])
-    if tool == "next":
-        return num_chars // CHARS_PER_TOKEN + MAX_NEXT_ROWS
-    if tool == "swap":
-        return MAX_NEXT_ROWS + _CANDIDATES * min(num_chars, _CHARS_READ) // CHARS_PER_TOKEN
-    if tool == "exercises":
-        num_items: int = body["num_items"] * len(body["kinds"])
-        return min(_TOKENS_PER_ITEM * num_items, MAX_REWRITE_TOKENS)
-    return min(_TOKENS_PER_CHAR * num_chars, MAX_REWRITE_TOKENS)
+    match tool:
+        case "next":
+            return num_chars // CHARS_PER_TOKEN + MAX_NEXT_ROWS
+        case "swap":
+            return MAX_NEXT_ROWS + _CANDIDATES * min(num_chars, _CHARS_READ) // CHARS_PER_TOKEN
+        case "rewrite":
+            return min(_TOKENS_PER_CHAR * num_chars, MAX_REWRITE_TOKENS)
+        case "exercises":
+            num_items: int = body["num_items"] * len(body["kinds"])
+            return min(_TOKENS_PER_ITEM * num_items, MAX_REWRITE_TOKENS)

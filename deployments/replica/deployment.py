@@ -19,27 +19,22 @@ from deployments.contract import (
     ENGINE_START_S,
     Answer,
     Caller,
-    ChatBody,
     LineAnswer,
     LineRequest,
     ReplicaRequest,
-    ResolvedVocabulary,
     RowsItem,
     RowsRequest,
     TextRequest,
     TokensRequest,
-    VocabularySpec,
     WordToolRequest,
 )
 from deployments.errors import ApiError, EngineError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.metrics import report_replica
 from deployments.process_setup import run_ready_hook, set_up_process
-from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
-from deployments.replica.answers.chat_answerer import ChatAnswerer
+from deployments.replica.answers.chat_answerer import ChatAnswerer, with_mask_engine_for
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
-from deployments.replica.answers.support import with_mask_engine_for
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.autoscaling import METRIC
 from deployments.replica.engine.health import (
@@ -53,11 +48,9 @@ from deployments.replica.engine.health import (
 from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.structures import Structures, compiles_tools
-from deployments.replica.prompts.chat_template import Prompts
-from deployments.replica.prompts.tokenization import install_tokenization
+from deployments.replica.prompt import Prompts, install_tokenization
 from deployments.replica.word_tools.tool_answerer import WordTools
 from deployments.request_router import NUM_SEQUENCES, STALLED
-from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
@@ -147,9 +140,7 @@ class Replica(LLMServer):
         self._structures = Structures(tokenizer, engine.vocab_size(self), with_tools=compiles_tools(settings))
         self._texts = FairSemaphore(_TEXTS_AT_ONCE, settings.max_queued_requests, settings.max_queue_s)
         self._lines = BatchLineAnswerer(
-            _LinesEngine(self, self._chats, self._structures, settings, vocabularies),
-            ChatRequestReader.of(settings),
-            FairSemaphore(self._num_batch_sequences(settings)),
+            self, settings, self._chats, self._structures, vocabularies, self._num_batch_sequences(settings)
         )
         self._unlisted = UnlistedAnswers()
         self._watch = self._watch_of_engine(settings)
@@ -205,11 +196,7 @@ class Replica(LLMServer):
             yield _refusal("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
     async def _check(self, request: ReplicaRequest) -> None:
-        """Refuse what cannot be answered before its turn, while others use the engine.
-
-        Raises:
-            EngineError: The request is at fault.
-        """
+        """Refuse what cannot be answered before its turn, while others use the engine."""
         if isinstance(request, RowsRequest):
             self._rows.check(request.body)
         elif isinstance(request, TextRequest):
@@ -278,7 +265,6 @@ class Replica(LLMServer):
                 yield item
 
     def _width(self, caller: Caller) -> int:
-        """Return how many rows of one request may be in the engine at once."""
         return min(ROWS_AT_ONCE, self._semaphore.most_of(self._settings.key(caller.owner).max_sequences))
 
     async def answer_line(self, request: LineRequest) -> LineAnswer:
@@ -286,7 +272,6 @@ class Replica(LLMServer):
         return await self._lines.answer(request)
 
     def _watch_of_engine(self, settings: Settings) -> EngineWatch:
-        """Return what ends this process once its engine has died or stands still."""
         steps = engine.count_steps(self)
         return EngineWatch(
             lambda: engine.is_dead(self) or self._unlisted.are_too_many,
@@ -348,36 +333,3 @@ def _engine_dead() -> EngineError:
 
 def _refusal(message: str, code: str, retry_after_s: int) -> EngineError:
     return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s)
-
-
-class _LinesEngine:
-    """The replica as ``BatchLineAnswerer`` uses it."""
-
-    def __init__(
-        self,
-        replica: Replica,
-        chats: ChatAnswerer,
-        structures: Structures,
-        settings: Settings,
-        vocabularies: VocabularyClient,
-    ) -> None:
-        self._replica = replica
-        self._chats = chats
-        self._structures = structures
-        self._vocabularies = vocabularies
-        self._priority = configuration.priority_after_chats(settings)
-
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        return await self._vocabularies.resolve(spec)
-
-    async def check(self, body: ChatBody, *, in_list: bool) -> None:
-        """Refuse a line whose schema cannot be compiled."""
-        # Lines are bounded where they are read.
-        await self._structures.check(body, NO_OWNER, in_list=in_list)
-
-    def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
-        """Answer a line as a chat, at the priority of batches."""
-        return self._chats.answer(request.with_body(priority=self._priority))
-
-    def is_dead(self) -> bool:
-        return engine.is_dead(self._replica)

@@ -197,7 +197,6 @@ class SearchClient:
         ]
 
     def _outputs(self, request_id: str, prompt: Any, generator: EngineGenerator) -> "_Outputs":
-        """Return what turns the texts of a request's search into vLLM's outputs."""
         return _Outputs(request_id, prompt, self._client.renderer.get_eos_token_id(), generator.end_tokens)
 
     async def _by_sentences(
@@ -330,7 +329,6 @@ async def _check_grammar(answer: AsyncGenerator[RequestOutput, None]) -> AsyncGe
 
 
 async def _copied(answer: AsyncGenerator[RequestOutput, None], number: int) -> AsyncGenerator[RequestOutput, None]:
-    """Yield an answer of one text as one of so many choices with this text."""
     async with aclosing(answer):
         async for output in answer:
             output.outputs = [replace(one, index=index) for one in output.outputs for index in range(number)]
@@ -340,7 +338,6 @@ async def _copied(answer: AsyncGenerator[RequestOutput, None], number: int) -> A
 async def _with_details_recorded(
     answer: AsyncGenerator[RequestOutput, None], details: DetailRecorder
 ) -> AsyncGenerator[RequestOutput, None]:
-    """Yield an answer whose logprobs ``details`` has taken."""
     async with aclosing(answer):
         async for output in answer:
             for completion in output.outputs:
@@ -351,7 +348,6 @@ async def _with_details_recorded(
 async def _without_logprobs(
     answer: AsyncGenerator[RequestOutput, None], recorder: LogprobRecorder, prompt: int
 ) -> AsyncGenerator[RequestOutput, None]:
-    """Yield a whole answer whose logprobs ``recorder`` has taken."""
     async with aclosing(answer):
         async for output in answer:
             for completion in output.outputs:

@@ -281,7 +281,6 @@ class _Steps:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _last(self, prompt: Mapping[str, Any], params: SamplingParams) -> RequestOutput:
-        """Run one request in the engine and return its last output."""
         last: RequestOutput | None = None
         async for output in self._client.generate(prompt, params, self._next_id(), **self._options):
             last = output
@@ -342,7 +341,6 @@ def sentence_tokens(facts: TokenizerFacts) -> list[int]:
 
 
 def _finish(output: CompletionOutput) -> Finish:
-    """Return whether a draw ended by a stop or by its length."""
     return "stop" if output.finish_reason == "stop" else "length"
 
 

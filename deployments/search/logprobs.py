@@ -112,7 +112,6 @@ class LogprobRecorder:
         return {"text_offset": offsets, "token_logprobs": of_tokens, "tokens": tokens, "top_logprobs": of_top}
 
     def _name(self, token: int, entry: Logprob | None, decode: Decode) -> str:
-        """Return how a token is named: by its text, or its id."""
         if self._names_ids:
             return f"token_id:{token}"
         if entry is not None and entry.decoded_token is not None:

@@ -41,5 +41,4 @@ class StreamPacer:
             self._num_open -= 1
 
     def _interval_s(self) -> float:
-        """Return the least time between two outputs of a stream; it grows with the open streams."""
         return min(self._num_open * _PART_S, _MAX_INTERVAL_S)

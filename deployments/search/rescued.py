@@ -103,7 +103,6 @@ class EngineWriter(EngineGenerator):
         return self._constraint
 
     def _state(self, place: Place) -> State:
-        """Return the automaton's state at a place."""
         return self._list.start if place.state is None else place.state
 
 
@@ -178,7 +177,6 @@ class RescuedText:
         )
 
     def _logprobs(self, step: Step) -> dict[int, Logprob]:
-        """Return the logprobs of a token, its own first, as vLLM does."""
         likeliest = step.likeliest[: self._params.logprobs]
         own = {step.token: Logprob(step.log_p)}
         return own | {token: Logprob(log_p, rank) for rank, (token, log_p) in enumerate(likeliest, 1)}

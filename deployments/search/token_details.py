@@ -91,7 +91,6 @@ class DetailRecorder:
         }
 
     def _spelled(self, token: int) -> list[int]:
-        """Return a token's bytes."""
         return list(self._token_bytes[token]) if token < len(self._token_bytes) else []
 
 

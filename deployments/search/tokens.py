@@ -98,7 +98,6 @@ def _logprobs(output: CompletionOutput) -> Any:
 
 
 def _masses(rank: int | None) -> tuple[float, float]:
-    """Unpack log mass and log weight from the rank in which the plugin packs them."""
     try:
         return unpack(rank or 0)
     except ValueError as error:
@@ -106,7 +105,6 @@ def _masses(rank: int | None) -> tuple[float, float]:
 
 
 def _finite(log_p: float) -> float:
-    """Return log p; raise where it is not finite."""
     if not math.isfinite(log_p):
         raise EngineStepError(f"the engine gave a token whose log p is {log_p}")
     return log_p
@@ -265,7 +263,6 @@ class _FollowedText:
 
 
 def _may_come(mask: Int32Array | None, token: int, logprob: float) -> bool:
-    """Return whether a token has a probability and the mask, if any, allows it."""
     if logprob == -math.inf:
         return False
     return mask is None or (token < 32 * len(mask) and bool(mask[token >> 5] >> np.int32(token & 31) & 1))

@@ -185,7 +185,7 @@ def _poll_training(folder: Path) -> tuple[int, str]:
 
 def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:
     """Convert texts to conversations, with the hint line that names the size of the list, as the service writes it."""
-    from deployments.replica.prompts.chat_template import hint_line, takes_system_messages, with_line
+    from deployments.replica.prompt import hint_line, takes_system_messages, with_line
 
     takes_system = takes_system_messages(tokenizer, None)
     return [

@@ -175,7 +175,6 @@ def _required_word(asked: AskedWord, index: int, listed: NodeList) -> RequiredWo
 
 
 def _sentence_lengths(words: Sequence[ReadWord]) -> list[int]:
-    """Count the words of each sentence."""
     lengths: list[int] = []
     for word in words:
         if word.starts_sentence or not lengths:

@@ -7,14 +7,13 @@ Never raises and never tries again: the batch decides what becomes of a line.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Final, Protocol
+from typing import Final
+
+from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import (
-    Answer,
     Caller,
-    ChatBody,
     LineAnswer,
     LineRequest,
     ResolvedVocabulary,
@@ -32,7 +31,13 @@ from deployments.errors import (
 )
 from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_max_tokens
+from deployments.replica.answers.chat_answerer import ChatAnswerer
+from deployments.replica.engine import configuration, engine
+from deployments.replica.engine.structures import Structures
+from deployments.settings.keys import NO_OWNER
+from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
+from deployments.vocabulary.client import VocabularyClient
 
 logger = logging.getLogger("ray.serve")
 
@@ -46,36 +51,26 @@ _RESOLVED_FOR_S: Final = 5.0
 _MAX_RESOLVED: Final = 64
 
 
-class Engine(Protocol):
-    """What answering the lines of batches needs of a replica."""
-
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary: ...
-
-    async def check(self, body: ChatBody, *, in_list: bool) -> None: ...
-
-    def answer(self, request: TextRequest) -> AsyncGenerator[Answer]: ...
-
-    def is_dead(self) -> bool: ...
-
-
 class BatchLineAnswerer:
-    """Answer lines of batches in a replica, as many at once as the share of batches allows."""
+    """Answer lines of batches as chats of ``server``, in at most ``num_sequences`` of its engine's sequences."""
 
     def __init__(
         self,
-        engine: Engine,
-        reader: ChatRequestReader,
-        semaphore: FairSemaphore,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        server: LLMServer,
+        settings: Settings,
+        chats: ChatAnswerer,
+        structures: Structures,
+        vocabularies: VocabularyClient,
+        num_sequences: int,
     ) -> None:
-        self._engine = engine
-        self._reader = reader
-        self._semaphore = semaphore
+        self._server = server
+        self._reader = ChatRequestReader.of(settings)
+        self._chats = chats
+        self._structures = structures
+        self._vocabularies = vocabularies
+        self._semaphore = FairSemaphore(num_sequences)
+        self._priority = configuration.priority_after_chats(settings)
         self._resolved = SingleFlight(_MAX_RESOLVED)
-        self._clock = clock
-        self._sleep = sleep
 
     @property
     def num_taken(self) -> int:
@@ -93,15 +88,14 @@ class BatchLineAnswerer:
                 vocabulary = await self._vocabulary(chat)
             except OverloadedError:
                 # The vocabulary deployment is being replaced; a line is not refused for it.
-                await self._sleep(_REPLACED_WAIT_S)
-                return NotStartedError("The word lists cannot be reached now.")
-            await self._engine.check(chat.body, in_list=chat.vocabulary is not None)
+                return await _not_started()
+            # Lines are bounded where they are read, so that all are of one owner here.
+            await self._structures.check(chat.body, NO_OWNER, in_list=vocabulary is not None)
             async with self._semaphore.take(chat.decoding.num_sequences(chat.body), request.owner):
-                if self._engine.is_dead():
-                    await self._sleep(_REPLACED_WAIT_S)
-                    return NotStartedError("The engine is being replaced.")
+                if engine.is_dead(self._server):
+                    return await _not_started()
                 answer = await self._answer(chat, vocabulary, Caller(request.owner, request.request_id))
-                if isinstance(answer, ApiError) and answer.status >= 500 and self._engine.is_dead():
+                if isinstance(answer, ApiError) and answer.status >= 500 and engine.is_dead(self._server):
                     return EngineDiedError()
                 return answer
         except Exception as exception:
@@ -111,7 +105,6 @@ class BatchLineAnswerer:
             return error
 
     async def _vocabulary(self, chat: ChatRequest) -> ResolvedVocabulary | None:
-        """Resolve a line's vocabulary and check that ``max_tokens`` suffices; None without one."""
         if chat.vocabulary is None:
             return None
         vocabulary = await self._resolve(chat.vocabulary)
@@ -122,18 +115,22 @@ class BatchLineAnswerer:
         """Resolve a vocabulary once for the many lines in a row that share it; cached for seconds."""
 
         async def ask() -> tuple[ResolvedVocabulary, float]:
-            return await self._engine.resolve(spec), self._clock()
+            return await self._vocabularies.resolve(spec), time.monotonic()
 
         async def is_fresh(known: tuple[ResolvedVocabulary, float]) -> bool:
-            return 0 <= self._clock() - known[1] < _RESOLVED_FOR_S
+            return 0 <= time.monotonic() - known[1] < _RESOLVED_FOR_S
 
         resolved, _ = await self._resolved.get(spec, ask, is_fresh)
         return resolved
 
     async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, caller: Caller) -> LineAnswer:
-        """Return the engine's whole answer to a line, or its error."""
-        request = TextRequest(chat.body, vocabulary, chat.decoding, caller)
-        async with aclosing(self._engine.answer(request)) as items:
+        request = TextRequest({**chat.body, "priority": self._priority}, vocabulary, chat.decoding, caller)
+        async with aclosing(self._chats.answer(request)) as items:
             async for item in items:
                 return item if isinstance(item, dict) else error_of(item, caller.request_id)
         return InternalError(caller.request_id)
+
+
+async def _not_started() -> LineAnswer:
+    await asyncio.sleep(_REPLACED_WAIT_S)
+    return NotStartedError("The engine or the word lists are being replaced.")

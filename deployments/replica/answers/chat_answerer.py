@@ -5,6 +5,7 @@ what the engine writes is read once more before it leaves (``constrained_answer`
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
@@ -16,31 +17,50 @@ from deployments.contract import Answer, ChatBody, Part, ResolvedVocabulary, Tex
 from deployments.errors import EngineError
 from deployments.metrics import ANSWERS
 from deployments.protocol.listed_json import json_field, listed_schema, named_tool
+from deployments.protocol.rules import AUTHOR_FIELDS, DETAILS, asked_of
+from deployments.replica import prompt
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
-from deployments.replica.answers.forms import answer_form, with_model, with_timing
-from deployments.replica.answers.support import check_supported
-from deployments.replica.answers.tool_calls import ToolCallForm
+from deployments.replica.answers.forms import ToolCallForm, answer_form, with_model, with_timing
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
-from deployments.replica.prompts import chat_template
-from deployments.replica.prompts.chat_template import Prompts, hint_line, text_of
-from deployments.replica.prompts.plain_text import reader_after_prompts, reader_after_text
-from deployments.replica.prompts.tokenization import convert_tokens
+from deployments.replica.plain_text import reader_after_prompts, reader_after_text
+from deployments.replica.prompt import Prompts, convert_tokens, hint_line, text_of
 from deployments.search.request import AnswerCost, SearchRequest
 from deployments.search.token_details import DetailRecorder, requested_top_k
 from deployments.settings.service import Settings
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import TokenizerFacts, has_own_spelling
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.structure.answers import AnswerReader
 from vocab.text.reader import TextReader
+
+logger = logging.getLogger("ray.serve")
 
 _ANSWER_SHARE: Final = 4
 """One token in four is reserved for the answer of a model that thinks first."""
 
 _MARKER_TOKENS: Final = 4
 """Of the mark that ends its thinking; models have one of 1 to 3 tokens."""
+
+_NEEDS_AUTOMATON: Final = frozenset(
+    {
+        *("num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"),
+        *("continue_final_message", "min_tokens", "response_format", "tools"),
+        *AUTHOR_FIELDS,
+    }
+)
+"""Where xgrammar makes the masks, a text cannot be continued from its middle, and neither repeats nor how long it is
+are looked for."""
+
+_NOT_WITH_THOUGHTS: Final = frozenset({"continue_final_message", "logprobs", "response_format", "tools"})
+"""Whether thinking is over where a client's own text ends is not known, and vLLM's log probabilities are those of the
+thoughts too."""
+
+_LISTED: Final = "with a vocabulary, for this service"
+
+_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score", DETAILS})
+"""These use the probability of every token of the answer."""
 
 
 class ChatAnswerer:
@@ -103,15 +123,15 @@ class ChatAnswerer:
             if not is_too_long or not messages or self._settings.input_overflow == "error":
                 raise
 
-            async def fits(fewer: chat_template.Messages) -> bool:
+            async def fits(fewer: prompt.Messages) -> bool:
                 asked = self._with_hint(request.with_body(messages=fewer))
                 return await engine.has_room(self._server, await self._engine_request(asked))
 
-            if (fewer := await chat_template.drop_oldest_turns(messages, fits)) is None:
+            if (fewer := await prompt.drop_oldest_turns(messages, fits)) is None:
                 raise
         num_dropped: int | None = len(messages) - len(fewer)
         async for item in self._answer(request.with_body(messages=fewer)):
-            yield item if num_dropped is None else chat_template.annotate(item, num_dropped)
+            yield item if num_dropped is None else prompt.annotate(item, num_dropped)
             num_dropped = None
 
     def _answer(self, request: TextRequest) -> AsyncIterator[Part]:
@@ -145,7 +165,6 @@ class ChatAnswerer:
             yield to_engine_error(error, request_id)
 
     def _check_template(self) -> None:
-        """Refuse a chat where the model has no chat template (400)."""
         if not self._prompts.has_chat_template:
             raise EngineError(
                 400,
@@ -171,7 +190,6 @@ class ChatAnswerer:
             )
 
     def _with_hint(self, request: TextRequest) -> TextRequest:
-        """Add the hint for simple words to the prompt of a constrained request that asks for it."""
         vocabulary, decoding = request.vocabulary, request.decoding
         if vocabulary is None or not decoding.hint:
             return request
@@ -181,7 +199,6 @@ class ChatAnswerer:
         return request.with_body(messages=self._prompts.with_hint(request.body["messages"], line))
 
     async def _answer_free(self, request: TextRequest, search: SearchRequest | None) -> AsyncIterator[Part]:
-        """Yield the engine's answer to a request without a vocabulary, without its cost."""
         details = self._recorder(request.body)
         form = answer_form(request.body, details)
         async for item in engine.answer(self._server, await self._engine_request(request, search, details=details)):
@@ -191,7 +208,6 @@ class ChatAnswerer:
             yield item if event is None else engine.write_event(form.from_chat(form.to_chat(event)))
 
     def _recorder(self, body: ChatBody) -> DetailRecorder | None:
-        """Return what records the details of a request's tokens; None where it asks for none."""
         if (top_k := requested_top_k(body)) is None:
             return None
         # The default may be more than the service allows.
@@ -319,3 +335,43 @@ class ChatAnswerer:
         if "prompt" not in body:
             body = await asyncio.to_thread(self._prompts.neutralize_special_tokens, body)
         return engine.engine_request(body, **args)
+
+
+def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
+    """Return the settings, with the mask engine xgrammar where a tokenizer's spelling is not known.
+
+    Decided where the tokenizer is read, for it may be out of reach where the application is built. The compile process
+    sees the same (``load_speller``), and nothing else of the service depends on it.
+    """
+    if settings.mask_engine == "xgrammar" or has_own_spelling(tokenizer):
+        return settings
+    logger.warning(
+        "the tokenizer of %s (%s) has no fast implementation, so its spelling of words is not known: the mask engine "
+        "is xgrammar, which is slower, and with a vocabulary there is none of %s",
+        settings.model_id, type(tokenizer).__name__, ", ".join(sorted(_NEEDS_AUTOMATON)),
+    )  # fmt: skip
+    return settings.model_copy(update={"mask_engine": "xgrammar"})
+
+
+def check_supported(request: TextRequest, settings: Settings, *, reports_cost: bool = True) -> None:
+    """Refuse what a request asks for and this engine cannot do.
+
+    ``reports_cost`` is whether it reports what a word list costs.
+
+    Raises:
+        EngineError: With status 400; it names the field and the setting.
+    """
+    asked = asked_of(request.body, request.decoding)
+    if json_field(request.body) != "tools":
+        asked.discard("tools")
+    is_listed, thinks = request.vocabulary is not None, configuration.has_reasoning_parser(settings)
+    thinking = "for the model of this service thinks before it answers"
+    for applies, refused, why in (
+        (is_listed and settings.mask_engine == "xgrammar", _NEEDS_AUTOMATON, f"{_LISTED}'s mask engine is xgrammar"),
+        (is_listed and not reports_cost, _NEEDS_SCORES, f"{_LISTED}'s engine does not say what a list costs"),
+        (is_listed and thinks, _NOT_WITH_THOUGHTS, f"with a vocabulary, {thinking}"),
+        (thinks, _NEEDS_SCORES, thinking),
+        ("speculative_config" in settings.engine_kwargs, _NEEDS_SCORES, "for the engine of this service drafts tokens"),
+    ):
+        if applies and (named := sorted(refused & asked)):
+            raise EngineError(400, f"'{named[0]}' is not available here {why}. Leave it out.", param=named[0])

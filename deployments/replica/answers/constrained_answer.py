@@ -251,7 +251,6 @@ class StreamFilter:
         return bool(ready) or has_ids or has_logprobs or is_needed
 
     def _begin(self) -> _ChoiceText:
-        """Return a choice of which nothing is written yet."""
         rules = self._rules
         # Where ``max_tokens`` cuts too, what is sent must be whole for both.
         only_at_stop = rules.has_stop and not rules.may_be_cut
@@ -339,7 +338,6 @@ def _cut_logprobs(choice: dict[str, Any], num_bytes: int) -> None:
 
 
 def _entry_bytes(entry: dict[str, Any]) -> int:
-    """Return how many bytes of text an entry of logprobs stands for."""
     spelled = entry.get("bytes")
     return len(spelled) if spelled is not None else _num_bytes(entry["token"])
 

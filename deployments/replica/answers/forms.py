@@ -1,11 +1,14 @@
-"""The forms of answers: a chat's, a completion's, either with token details; and what is added to any of them.
+"""The forms of answers: a chat's, a completion's, tool calls, any with token details; and what is added to all of them.
 
 An answer with a vocabulary is read and trimmed in the form of a chat's (``constrained_answer``), which knows one text
-and one list of entries for each choice.
+and one list of entries for each choice. Tool calls are made of a text that was read: JSON in listed words.
 """
 
+import json
+import re
 import time
 from typing import Any, Final
+from uuid import uuid4
 
 from typing_extensions import override
 
@@ -15,6 +18,9 @@ from deployments.search.token_details import DetailRecorder
 
 _LOGPROBS: Final = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 """The members of a completion's ``logprobs``: lists with one entry for each token."""
+
+_CALL: Final = re.compile(r'[\s\[,]*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"parameters"\s*:\s*(?=\S)')
+"""The beginning of a call in a list of calls, up to its arguments."""
 
 
 class ChatForm:
@@ -49,7 +55,6 @@ class CompletionForm(ChatForm):
         return {**answer, "choices": [self._choice_from_chat(choice) for choice in answer["choices"]]}
 
     def _choice_to_chat(self, choice: dict[str, Any]) -> dict[str, Any]:
-        """Convert a completion's choice to a chat's, with its text as a message or delta."""
         logprobs = choice.get("logprobs")
         if logprobs is not None:
             rows = zip(*(logprobs[name] for name in _LOGPROBS), strict=True)
@@ -60,7 +65,6 @@ class CompletionForm(ChatForm):
         return {**others, self._part: {"content": choice["text"]}, "logprobs": logprobs}
 
     def _choice_from_chat(self, choice: dict[str, Any]) -> dict[str, Any]:
-        """Convert a choice back to a completion's: text, logprobs as lists, prompt tokens."""
         text = choice[self._part]["content"]
         logprobs = choice["logprobs"]
         if logprobs is not None:
@@ -101,6 +105,103 @@ class DetailedForm(ChatForm):
             details = [entry["token_details"] for entry in entries]
             choices.append({**choice, "logprobs": None, "token_details": details})
         return self._form.from_chat({**answer, "choices": choices})
+
+
+class ToolCallForm(ChatForm):
+    """Converts a chat's answer as ``form`` does, and its text to tool calls.
+
+    ``name`` is of the tool whose arguments the text is; None where it is a list of calls.
+    """
+
+    def __init__(self, form: ChatForm, name: str | None, *, is_stream: bool) -> None:
+        self._form = form
+        self._name = name
+        self._part = "delta" if is_stream else "message"
+        self._texts: dict[int, _CallText] = {}
+
+    @override
+    def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        return self._form.to_chat(answer)
+
+    @override
+    def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        made = self._form.from_chat(answer)
+        return {**made, "choices": [self._choice_from_chat(choice) for choice in made["choices"]]}
+
+    def _choice_from_chat(self, choice: dict[str, Any]) -> dict[str, Any]:
+        part = {**choice[self._part]}
+        calls = self._texts.setdefault(choice["index"], _CallText(self._name)).add(part.pop("content", None) or "")
+        if self._part == "message":
+            part["tool_calls"] = [{name: value for name, value in call.items() if name != "index"} for call in calls]
+        elif calls:
+            part["tool_calls"] = calls
+        if "role" in part:
+            part["content"] = None
+        made = {**choice, self._part: part}
+        if self._name is None and made.get("finish_reason") == "stop":
+            # As vLLM has it: "stop" where the client named the tool.
+            made["finish_reason"] = "tool_calls"
+        return made
+
+
+class _CallText:
+    """The text of one choice, read as it grows; ``name`` as of ``ToolCallForm``."""
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+        self._rest = ""
+        self._num_calls = 0
+        # Within the arguments of a call: how many brackets are open, and whether a string is, and an escape in it.
+        self._is_open = False
+        self._depth = 0
+        self._in_string = False
+        self._is_escaped = False
+
+    def add(self, text: str) -> list[dict[str, Any]]:
+        """Read the next part of the text; return the parts of calls in it, one for each call."""
+        self._rest += text
+        calls: dict[int, dict[str, Any]] = {}
+        while self._rest:
+            if not self._is_open and not self._begin(calls):
+                break
+            length, index = self._num_of_arguments(), self._num_calls - 1
+            if length:
+                call = calls.setdefault(index, {"index": index, "function": {"arguments": ""}})
+                call["function"]["arguments"] += self._rest[:length]
+            # Without the bracket that closes the call in a list.
+            self._rest = self._rest[length if self._is_open else length + 1 :]
+        return list(calls.values())
+
+    def _begin(self, calls: dict[int, dict[str, Any]]) -> bool:
+        """Add the beginning of a call, if the rest of the text has all of it; return whether it has."""
+        name = self._name
+        if name is None:
+            if (begun := _CALL.match(self._rest)) is None:
+                return False
+            name, self._rest = json.loads(begun[1]), self._rest[begun.end() :]
+        function = {"name": name, "arguments": ""}
+        called = {"id": f"chatcmpl-tool-{uuid4().hex}", "type": "function", "function": function}
+        calls[self._num_calls] = {"index": self._num_calls, **called}
+        self._num_calls += 1
+        self._is_open, self._depth = True, 0
+        return True
+
+    def _num_of_arguments(self) -> int:
+        """Return how many characters of the rest are of the open call's arguments; close the call where they end."""
+        for number, character in enumerate(self._rest):
+            if self._in_string:
+                self._in_string = self._is_escaped or character != '"'
+                self._is_escaped = character == "\\" and not self._is_escaped
+            elif character == '"':
+                self._in_string = True
+            elif character in "{[":
+                self._depth += 1
+            elif character in "}]":
+                self._depth -= 1
+                if self._depth < 0:
+                    self._is_open = False
+                    return number
+        return len(self._rest)
 
 
 def answer_form(body: ChatBody, details: DetailRecorder | None = None) -> ChatForm:

@@ -24,7 +24,7 @@ from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers.constrained_answer import to_engine_error
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters
-from deployments.replica.prompts.tokenization import completion_tokens
+from deployments.replica.prompt import completion_tokens
 from deployments.settings.limits import MAX_SCORED_BYTES
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts, special_ids
@@ -122,7 +122,6 @@ class RowAnswerer:
             yield to_engine_error(error, caller.request_id)
 
     async def _with_adapter(self, caller: Caller, body: Mapping[str, Any]) -> Caller:
-        """Return the caller with the key of the adapter that the body's ``model`` names."""
         name = body.get("model", self._settings.model_id)
         return caller._replace(adapter=await self._adapters.choose(name, None, None))
 
@@ -162,8 +161,6 @@ class RowAnswerer:
         return await self._in_turns(score, len(pairs), caller, width)
 
     async def _rows(self, prompts: Sequence[Tokens], first: int, caller: Caller, width: int) -> list[torch.Tensor]:
-        """Return the row after each prompt, as tensors; arguments as of ``rows``."""
-
         async def row(number: int) -> torch.Tensor:
             return await self._row(prompts[number], f"{caller.request_id}-{first + number}", caller)
 
@@ -185,7 +182,6 @@ class RowAnswerer:
         return made
 
     async def _scores(self, prompt: Tokens, scored: Tokens, request_id: str, caller: Caller) -> list[float]:
-        """Return the log-probability of each token after a prompt, by one request to the engine."""
         params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
         output = await self._generate([*prompt, *scored], params, request_id, caller)
         entries = output.prompt_logprobs[len(prompt) :]
@@ -234,7 +230,6 @@ class RowAnswerer:
             )
 
     def _check_ids(self, tokens: Sequence[int], param: str) -> None:
-        """Refuse token ids that the model does not have (400)."""
         if tokens and max(tokens) >= self._vocab_size:
             raise EngineError(400, f"'{param}' must be token ids of this model, below {self._vocab_size}.", param=param)
 
@@ -252,7 +247,6 @@ class RowAnswerer:
         return min(engine.context_length(self._server) - 1, limit)
 
     def _check_scored(self, num_tokens: int) -> None:
-        """Refuse a prompt and scored tokens that are too long together (400)."""
         limit = self.max_scored_tokens
         if num_tokens > limit:
             raise EngineError(

@@ -276,8 +276,6 @@ def _hides_thoughts(server: LLMServer, request: Request) -> bool:
 
 async def has_room(server: LLMServer, request: ChatCompletionRequest) -> bool:
     """Return whether a chat's prompt is short enough; this tokenizes it and uses the request up."""
-    from vllm.exceptions import VLLMClientError
-
     try:
         # Ray 2.60 has no public way to have a prompt read and not answered.
         read = await serving_chat(server).online_renderer.render_chat(request)

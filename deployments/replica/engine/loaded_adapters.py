@@ -143,7 +143,6 @@ def lora_arguments(settings: Settings, adapters: Collection[Adapter], targets: l
 
 
 def _check_platform() -> None:
-    """Refuse adapters on a CPU where this vLLM would apply them to other requests too."""
     if current_platform.is_cpu() and not cpu_patches.patch_adapters():
         raise AdapterError(
             f"lora: vLLM {vllm.__version__} cannot keep adapters away from requests that have none on a CPU: install "

@@ -279,7 +279,6 @@ class NodeLists:
         return sum(one.num_bytes for one in made) + sum(shared.values()) + DICTIONARY_BYTES * len(dictionaries)
 
     def _drop(self) -> None:
-        """Drop the oldest lists until those that are cached fit ``max_bytes``."""
         # Counted anew: the tables of shared words grow while readers are made.
         while len(self._lists) > 1 and self.num_bytes > self._max_bytes:
             self._lists.drop_least_used()

@@ -103,7 +103,6 @@ class Structures:
             ) from None
 
     async def _fault(self, job: CheckStructure, owner: str) -> str | None:
-        """Have a structure compiled in the process; return why it cannot be, or None."""
         error = (await self._process.ask(job, owner)).error
         if error is not None and not isinstance(error, StructureError):
             raise CompileError(str(error))

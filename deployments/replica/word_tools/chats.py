@@ -55,9 +55,15 @@ class Names:
         self._resolve = resolve
 
     async def add(
-        self, text: str, vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
+        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
     ) -> tuple[list[str], VocabularySpec, ResolvedVocabulary]:
-        """Return the names of a text that are not listed, and the vocabulary with them, as asked for and resolved."""
+        """Return the names of a body's text that are not listed, and the vocabulary with them, as asked and resolved.
+
+        There are none where the body keeps no names.
+        """
+        if not body["keep_names"]:
+            return [], spec, vocabulary
+        text: str = body["text"]
         listed = await self._lists.get(vocabulary)
         report = await asyncio.to_thread(lambda: listed.checker().check(text))
         left_out = {fold(word, listed.language) for word in spec.exclude_words}
@@ -93,3 +99,12 @@ def names_in(text: str, report: TextReport, known: Set[str]) -> list[str]:
         name = written[:-2] if written.endswith(_POSSESSIVES) else written
         (inside if any(map(str.isalnum, text[start : word.start])) else first).add(name)
     return sorted(inside | {name for name in first if name in known and name.lower() not in known})
+
+
+def usage(num_prompt_tokens: int, num_drawn: int) -> dict[str, int]:
+    """Return the ``usage`` member of an answer."""
+    return {
+        "prompt_tokens": num_prompt_tokens,
+        "completion_tokens": num_drawn,
+        "total_tokens": num_prompt_tokens + num_drawn,
+    }

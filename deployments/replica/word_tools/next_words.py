@@ -12,7 +12,7 @@ from deployments.errors import EngineError, printable
 from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.prompts.plain_text import reader_after_text
+from deployments.replica.plain_text import reader_after_text
 from deployments.settings.limits import MAX_NEXT_ROWS
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -112,7 +112,6 @@ class NextWordFinder:
 def _add(
     search: NextWordSearch | NextSegmentSearch, prefixes: Sequence[tuple[int, ...]], rows: Sequence[NDArray[np.float32]]
 ) -> None:
-    """Give a search the rows after its prefixes."""
     for prefix, row in zip(prefixes, rows, strict=True):
         search.add(prefix, row)
 

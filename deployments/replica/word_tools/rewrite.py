@@ -16,7 +16,7 @@ from deployments.errors import EngineError
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.loaded_adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names
+from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names, usage
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.limits import MAX_REWRITE_TOKENS
@@ -104,9 +104,7 @@ class Rewriter:
                 or the engine failed.
         """
         text: str = body["text"]
-        names: list[str] = []
-        if body["keep_names"]:
-            names, spec, vocabulary = await self._names.add(text, vocabulary, spec, caller)
+        names, _, vocabulary = await self._names.add(body, vocabulary, spec, caller)
         listed = await self._lists.get(vocabulary)
         checker = await asyncio.to_thread(listed.checker)
         plan = _Plan(body, vocabulary, checker, await asyncio.to_thread(lambda: listed.segments), caller, width)
@@ -132,11 +130,7 @@ class Rewriter:
             "names": names,
             "coverage": {"before": reports[0].coverage, "after": reports[1].coverage},
             "vocab": {**listed.block, "adapter": name_of(caller.adapter)},
-            "usage": {
-                "prompt_tokens": written.num_read,
-                "completion_tokens": written.num_drawn,
-                "total_tokens": written.num_read + written.num_drawn,
-            },
+            "usage": usage(written.num_read, written.num_drawn),
         }
 
     async def _sentence(self, sentence: str, plan: _Plan, written: Written) -> str:

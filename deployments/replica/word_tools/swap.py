@@ -8,7 +8,7 @@ rest of its sentence, so that what does not go with the words around it ("a" bef
 import asyncio
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cachetools import LRUCache
 
@@ -172,7 +172,6 @@ class Swapper:
         return _Meant(words, found.num_tokens)
 
     async def _near_words(self, vocabulary: ResolvedVocabulary) -> "_NearWords":
-        """Return the index of near words of a list, cached for the last few lists."""
         key = vocabulary.id, vocabulary.n_words
         if key not in self._near:
             listed = await self._lists.get(vocabulary)
@@ -249,16 +248,3 @@ def check_segment(text: str, start: int, end: int, listed: NodeList) -> None:
         f"from {first} to {last}.",
         param="start",
     )
-
-
-def render_swap(swap: Swap, ranked: Ranked, top: int) -> dict[str, Any]:
-    """Return the members of a swap's answer: its word, that word's log p, the ``top`` candidates."""
-    before, after = swap.sentence
-    return {
-        "word": swap.word,
-        "logprob": ranked.own,
-        "data": [
-            {"word": word, "text": before + word + after, "logprob": score, "rank": rank}
-            for rank, (word, score) in enumerate(ranked.words[:top], start=1)
-        ],
-    }

@@ -2,27 +2,40 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from deployments.contract import AUTO_ADAPTER, Answer, Caller, ResolvedVocabulary, WordToolRequest
+from deployments.contract import (
+    AUTO_ADAPTER,
+    Answer,
+    Caller,
+    ResolvedVocabulary,
+    Tool,
+    VocabularySpec,
+    WordToolRequest,
+)
 from deployments.errors import EngineError
 from deployments.replica.answers.constrained_answer import to_engine_error
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.word_tools.chats import Chat, Chats, Names, Resolve
-from deployments.replica.word_tools.exercises.exercises import ExerciseWriter
+from deployments.replica.word_tools.chats import Chat, Chats, Names, Resolve, usage
+from deployments.replica.word_tools.exercises import ExerciseWriter
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.rewrite import Rewriter
-from deployments.replica.word_tools.swap import Swap, Swapper, check_segment, render_swap
+from deployments.replica.word_tools.swap import Swap, Swapper, check_segment
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
 
 _END_OF_STREAM: Final = "data: [DONE]\n\n"
+
+Write: TypeAlias = Callable[
+    [dict[str, Any], ResolvedVocabulary, VocabularySpec, Caller, int], AsyncGenerator[dict[str, Any], None]
+]
+"""A word tool: it yields the parts of a stream, if it has any, and then the answer, which has a ``usage``."""
 
 
 class WordTools:
@@ -48,8 +61,12 @@ class WordTools:
         self._finder = NextWordFinder(settings, lists, states, facts, rows)
         self._swapper = Swapper(lists, self._finder, rows)
         chats, names = Chats(chat), Names(lists, settings.limits, resolve)
-        self._rewriter = Rewriter(settings, lists, self._finder, self._swapper, rows, chats, names)
-        self._exercises = ExerciseWriter(settings, lists, self._swapper, chats, names, resolve)
+        self._tools: Mapping[Tool, Write] = {
+            "next": self._next,
+            "swap": self._swap,
+            "rewrite": Rewriter(settings, lists, self._finder, self._swapper, rows, chats, names).rewrite,
+            "exercises": ExerciseWriter(settings, lists, self._swapper, chats, names, resolve).write,
+        }
 
     async def answer(self, request: WordToolRequest, width: int) -> AsyncGenerator[Answer, None]:
         """Answer a request for a word tool: yield one dict, or events of a stream, or an error.
@@ -62,39 +79,30 @@ class WordTools:
             asked = body.get("adapter", AUTO_ADAPTER)
             caller = caller._replace(adapter=await self._adapters.choose(name, asked, vocabulary))
             self._check()
-            if tool == "next":
-                yield await self._next(body, vocabulary, caller, width)
-            elif tool == "swap":
-                yield await self._swap(body, vocabulary, caller, width)
-            else:
-                made = self._rewriter.rewrite if tool == "rewrite" else self._exercises.write
-                async with aclosing(made(body, vocabulary, request.spec, caller, width)) as parts:
-                    async for part in parts:
-                        if "usage" in part:
-                            result = {"object": f"vocabulary.{tool}", "model": name, **part}
-                            yield engine.write_event(result) if body["stream"] else result
-                        elif body["stream"]:
-                            yield engine.write_event(part)
-                if body["stream"]:
-                    yield _END_OF_STREAM
+            async with aclosing(self._tools[tool](body, vocabulary, request.spec, caller, width)) as parts:
+                async for part in parts:
+                    if "usage" in part:
+                        result = {"object": f"vocabulary.{tool}", "model": name, **part}
+                        yield engine.write_event(result) if body.get("stream") else result
+                    elif body.get("stream"):
+                        yield engine.write_event(part)
+            if body.get("stream"):
+                yield _END_OF_STREAM
         except Exception as error:
             yield to_engine_error(error, caller.request_id)
 
     def _check(self) -> None:
-        """Refuse the word tools where xgrammar makes the masks (400)."""
         if self._settings.mask_engine == "xgrammar":
             raise EngineError(
                 400, "The word tools are not available here, for this service's mask engine is xgrammar.", param="vocab"
             )
 
     async def _next(
-        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, caller: Caller, width: int
-    ) -> dict[str, Any]:
-        """Find the likeliest next words after a text, and return the answer of the tool ``next``."""
+        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, _: VocabularySpec, caller: Caller, width: int
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Find the likeliest next words after a text."""
         found = await self._finder.find(body["text"], vocabulary, caller, top=body["top"], width=width)
-        return {
-            "object": "vocabulary.next",
-            "model": body.get("model", self._settings.model_id),
+        yield {
             "data": [
                 {"word": word.text, "logprob": word.log_p, "probability": math.exp(word.log_p), "rank": rank}
                 for rank, word in enumerate(found.words, start=1)
@@ -105,26 +113,21 @@ class WordTools:
         }
 
     async def _swap(
-        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, caller: Caller, width: int
-    ) -> dict[str, Any]:
-        """Rank other words for one of a text, and return the answer of the tool ``swap``."""
+        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, _: VocabularySpec, caller: Caller, width: int
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Rank other words for one of a text."""
         listed = await self._lists.get(vocabulary)
         await asyncio.to_thread(check_segment, body["text"], body["start"], body["end"], listed)
         swap = Swap.of(body["text"], body["start"], body["end"])
         ranked = await self._swapper.rank(swap, vocabulary, caller, width)
-        return {
-            "object": "vocabulary.swap",
-            "model": body.get("model", self._settings.model_id),
-            **render_swap(swap, ranked, body["top"]),
+        before, after = swap.sentence
+        yield {
+            "word": swap.word,
+            "logprob": ranked.own,
+            "data": [
+                {"word": word, "text": before + word + after, "logprob": score, "rank": rank}
+                for rank, (word, score) in enumerate(ranked.words[: body["top"]], start=1)
+            ],
             "vocab": {**listed.block, "adapter": name_of(caller.adapter)},
             "usage": usage(ranked.num_tokens, 0),
         }
-
-
-def usage(num_prompt_tokens: int, num_drawn: int) -> dict[str, int]:
-    """Return the ``usage`` member of an answer."""
-    return {
-        "prompt_tokens": num_prompt_tokens,
-        "completion_tokens": num_drawn,
-        "total_tokens": num_prompt_tokens + num_drawn,
-    }

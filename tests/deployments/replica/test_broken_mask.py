@@ -26,7 +26,7 @@ from deployments.contract import (
 )
 from deployments.errors import ApiError
 from tests.checker import unlisted_words
-from tests.deployments.replica.world import MODEL, WORDS, ReplicaWorld
+from tests.deployments.replica.world import MODEL, WORDS, ReplicaWorld, read
 
 MAX_TOKENS = 24
 SPECIAL_TOKEN = re.compile(r"<[|\w]+>")
@@ -133,17 +133,6 @@ def tight(world: ReplicaWorld) -> Iterator[ReplicaWorld]:
     world.engine.leaks = False
     yield world
     world.engine.leaks = True
-
-
-def read(items: list[Any]) -> tuple[list[dict[str, Any]], ApiError | None]:
-    """The dicts that were sent, and the error if one was."""
-    sent = [
-        json.loads(item.removeprefix("data: ")) if isinstance(item, str) else item
-        for item in items
-        if item != "data: [DONE]\n\n" and not isinstance(item, ApiError)
-    ]
-    assert not any("error" in one for one in sent)
-    return sent, next((item for item in items if isinstance(item, ApiError)), None)
 
 
 def assert_nothing_unlisted(world: ReplicaWorld, sent: list[dict[str, Any]], *, is_cut: bool) -> None:

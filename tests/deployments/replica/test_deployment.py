@@ -1,7 +1,7 @@
 """What the replica puts around an answer."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,21 +25,17 @@ def test_only_what_is_meant_to_be_hides_a_method_of_rays_server() -> None:
     assert own & set(dir(LLMServer)) == {"_start_engine", "record_routing_stats"}
 
 
-@pytest.fixture(scope="module")
-def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> ReplicaWorld:
+@pytest.fixture
+def world(world_of: Callable[..., ReplicaWorld]) -> ReplicaWorld:
     """A replica of one sequence, whose answers may take two seconds."""
-    one = {"max_sequences": 1, "max_queued_requests": 0, "max_answer_s": 2}
-    world = ReplicaWorld(smollm2_path, tmp_path_factory.mktemp("artefacts"), **one)
-    world.engine.leaks = False
-    return world
+    return world_of("of one sequence", max_sequences=1, max_queued_requests=0, max_answer_s=2)
 
 
 @pytest.fixture
-def stalled(world: ReplicaWorld) -> Iterator[ReplicaWorld]:
+def stalled(world: ReplicaWorld) -> ReplicaWorld:
     """The same while its engine stops before the last piece of each answer."""
     world.engine.stalls = True
-    yield world
-    world.engine.stalls = False
+    return world
 
 
 ALICE = Caller("alice", "req-1")
@@ -90,7 +86,6 @@ async def test_who_finds_no_sequence_free_is_told_to_come_back_and_one_that_is_l
 async def test_a_dead_engine_answers_nothing(world: ReplicaWorld) -> None:
     world.engine.errored = True
     [error] = await world.items(chat_of(world))
-    world.engine.errored = False
     assert isinstance(error, ApiError)
     assert (error.status, error.code) == (503, ENGINE_DEAD)
 

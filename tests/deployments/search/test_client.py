@@ -22,6 +22,7 @@ from tests.deployments.search.toy_engine import ToyEngine
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
+from vocab.decoding.select import TextScore
 from vocab.lists.wordlists import WordList
 from vocab.marks import CLOSE_MARKS, JOINING_DASH, OPEN_MARKS, SENTENCE_MARKS, SPACED_DASHES, UNSPACED_SENTENCE_MARKS
 from vocab.matching.engine_cache import EngineCache
@@ -103,10 +104,11 @@ def log_p_of(engine: ToyEngine, tokens: list[int]) -> float:
 
 @pytest.mark.parametrize("name", SEARCHES)
 async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, name: str) -> None:
-    engine = world.engine()
+    engine = world.engine(keeps_work=True)
     params, search = search_for(world, SEARCHES[name], seed=1)
     client = world.client(engine)
-    [answer] = await outputs_of(client.generate(PROMPT, params, "r", priority=3, lora_request="an adapter"))
+    prompt = {**PROMPT, "cache_salt": "of a key"}
+    [answer] = await outputs_of(client.generate(prompt, params, "r", priority=3, lora_request="an adapter"))
     cost = cost_of(client, search)
     [choice] = answer.outputs
     assert (answer.finished, answer.request_id, answer.prompt_token_ids) == (True, "r", PROMPT["prompt_token_ids"])
@@ -120,15 +122,8 @@ async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, n
     assert engine.num_running == 0
     assert all(options == {"priority": 3, "lora_request": "an adapter"} for _, _, _, options in engine.requests)
     assert all(SEARCH_ARGUMENT not in (params.extra_args or {}) for _, params, _, _ in engine.requests)
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-async def test_every_step_of_a_search_stays_in_its_keys_part_of_the_prefix_cache(world: World, name: str) -> None:
-    engine = world.engine(keeps_work=True)
-    params, _ = search_for(world, SEARCHES[name], seed=1)
-    await outputs_of(world.client(engine).generate({**PROMPT, "cache_salt": "of a key"}, params, "r"))
     assert len(engine.requests) > 1
-    assert engine.salts == {"of a key"}
+    assert engine.salts == {"of a key"}, "every step stays in its key's part of the prefix cache"
 
 
 async def test_a_cost_belongs_to_one_order_and_goes_with_it(world: World) -> None:
@@ -141,13 +136,6 @@ async def test_a_cost_belongs_to_one_order_and_goes_with_it(world: World) -> Non
     assert client.cost_of(other) is None
     del search, params
     assert len(client._costs) == 0
-
-
-async def test_several_choices_come_with_their_numbers(world: World) -> None:
-    params, _ = search_for(world, Decoding(num_beams=4), n=3)
-    [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
-    assert [choice.index for choice in answer.outputs] == [0, 1, 2]
-    assert len({choice.text for choice in answer.outputs}) == 3
 
 
 async def test_a_stream_of_sentences_adds_up_to_the_whole(world: World) -> None:
@@ -295,63 +283,48 @@ async def test_a_score_does_not_depend_on_when_a_stream_is_read(world: World) ->
     assert costs[0] == costs[1]
 
 
-async def test_other_requests_and_questions_pass(world: World) -> None:
-    engine = world.engine()
-    params = SamplingParams(max_tokens=2, seed=1, output_kind=RequestOutputKind.FINAL_ONLY)
-    client = world.client(engine)
-    [answer] = await outputs_of(client.generate(PROMPT, params, "r"))
-    assert engine.requests[0][1] is params
-    assert answer.outputs[0].logprobs is None
-    assert client.renderer is engine.renderer
+def fail(engine: ToyEngine) -> None:
+    engine.num_answers, engine.failure = 2, RuntimeError("the engine is dead")
+
+
+def give_up(engine: ToyEngine) -> None:
+    engine.finish_reason = "abort"
+
+
+def leave_the_list(engine: ToyEngine) -> None:
+    engine.lie = engine.tokenizer.encode(" unlisted")[0]
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 async def test_one_failed_step_is_the_failure_of_the_whole(world: World, name: str) -> None:
-    engine = world.engine()
-    engine.num_answers, engine.failure = 2, RuntimeError("the engine is dead")
-    params, _ = search_for(world, SEARCHES[name])
-    with pytest.raises(RuntimeError, match="the engine is dead"):
-        await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
-    assert engine.num_running == 0
-
-
-@pytest.mark.parametrize("finish_reason", ["abort", "error"])
-async def test_a_step_that_the_engine_gave_up_is_a_failure(world: World, finish_reason: str) -> None:
-    engine = world.engine()
-    engine.finish_reason = finish_reason
-    params, _ = search_for(world, Decoding(best_of=2))
-    with pytest.raises(EngineStepError, match=finish_reason):
-        await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    """Also one that the engine gave up, and one that does not keep to the list."""
+    failures: list[tuple[Any, Any]] = [
+        (fail, RuntimeError), (give_up, EngineStepError), (leave_the_list, (ListFaultError, EngineStepError)),
+    ]  # fmt: skip
+    for make, expected in failures:
+        engine = world.engine()
+        make(engine)
+        params, _ = search_for(world, SEARCHES[name])
+        with pytest.raises(expected):
+            await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+        assert engine.num_running == 0
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-async def test_an_engine_that_does_not_keep_to_the_list_gets_no_answer_out(world: World, name: str) -> None:
+async def test_a_search_that_is_cancelled_or_closed_leaves_nothing_running(world: World, name: str) -> None:
+    for num_answers in (0, 1, 3):
+        engine = world.engine()
+        engine.num_answers = num_answers
+        params, _ = search_for(world, SEARCHES[name], max_tokens=40)
+        task = asyncio.create_task(outputs_of(world.client(engine).generate(PROMPT, params, "r")))
+        await until(lambda engine=engine, num_answers=num_answers: len(engine.requests) > num_answers)
+        assert engine.num_running > 0
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert engine.num_running == 0
     engine = world.engine()
-    engine.lie = world.tokenizer.encode(" unlisted")[0]
-    params, _ = search_for(world, SEARCHES[name])
-    with pytest.raises((ListFaultError, EngineStepError)):
-        await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
-    assert engine.num_running == 0
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-@pytest.mark.parametrize("num_answers", [0, 1, 3])
-async def test_a_cancelled_search_leaves_nothing_running(world: World, name: str, num_answers: int) -> None:
-    engine = world.engine()
-    engine.num_answers = num_answers
-    params, _ = search_for(world, SEARCHES[name], max_tokens=40)
-    task = asyncio.create_task(outputs_of(world.client(engine).generate(PROMPT, params, "r")))
-    await until(lambda: len(engine.requests) > num_answers)
-    assert engine.num_running > 0
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert engine.num_running == 0
-
-
-async def test_a_stream_that_is_closed_leaves_nothing_running(world: World) -> None:
-    engine = world.engine()
-    params, _ = search_for(world, SEARCHES["sentences"], max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4)
+    params, _ = search_for(world, SEARCHES[name], max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4)
     answer = world.client(engine).generate(PROMPT, params, "r")
     await anext(answer)
     await answer.aclose()
@@ -397,3 +370,15 @@ async def until(holds: Any) -> None:
         assert time.monotonic() < deadline, "it never came to hold"
         # A thread makes the list's states meanwhile.
         await asyncio.sleep(0.001)
+
+
+def test_the_price_is_told_per_word_and_per_character_with_four_digits() -> None:
+    for score, num_tokens, text, num_words, expected in (
+        (TextScore(log_p=-8 * math.log(2), log_mass=-1.0, num_tokens=4), 12, "the cat.", 2, (0.5, 1.0)),
+        (TextScore(log_p=-1.0, log_mass=-1 / 3), 1, "abc", 1, (0.3333, 0.4809)),
+        (TextScore(log_p=-1.0), 3, "", 0, (None, None)),
+    ):
+        found = AnswerCost(score, num_tokens).block(text, num_words)
+        assert found == {
+            "log_mass_per_word": expected[0], "bits_per_char": expected[1], "generated_tokens": num_tokens,
+        }  # fmt: skip

@@ -4,7 +4,6 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
 from vllm.entrypoints.openai.completion.protocol import CompletionRequest
@@ -47,47 +46,33 @@ def output(index: int = 0, number: int = len(TOKENS)) -> CompletionOutput:
     return CompletionOutput(index, "", TOKENS[:number], None, [*ENTRIES[:number]])
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"top_logprobs": 2},
-        {"top_logprobs": 0},
-        {"top_logprobs": 1, "return_tokens_as_token_ids": True},
-        {"logprob_token_ids": [2, 3]},
-    ],
-)
-def test_a_chats_are_those_of_vllm(fields: dict[str, Any]) -> None:
-    request = ChatCompletionRequest(messages=[], logprobs=True, **fields)
+def test_they_are_those_of_vllm() -> None:
     server: Any = SimpleNamespace(
         return_tokens_as_token_ids=False, _get_decoded_token=OpenAIServingChat._get_decoded_token
     )
     server._get_top_logprobs = lambda *args, **kwargs: OpenAIServingChat._get_top_logprobs(server, *args, **kwargs)
     tokenizer: Any = SimpleNamespace(decode=decode)
-    theirs = OpenAIServingChat._create_chat_logprobs(
-        server,
-        TOKENS,
-        ENTRIES,
-        tokenizer,
-        request.top_logprobs,
-        request.logprob_token_ids,
-        request.return_tokens_as_token_ids,
-    )
-    assert recorded(request, output()) == [theirs.model_dump(mode="json")]
-
-
-@pytest.mark.parametrize(
-    "fields", [{"logprobs": 0}, {"logprobs": 1}, {"logprobs": 5, "return_tokens_as_token_ids": True}]
-)
-def test_a_completions_are_those_of_vllm(fields: dict[str, Any]) -> None:
-    request = CompletionRequest(prompt="a", **fields)
-    server: Any = SimpleNamespace(
-        return_tokens_as_token_ids=False, _get_decoded_token=OpenAIServingCompletion._get_decoded_token
-    )
-    tokenizer: Any = SimpleNamespace(decode=decode)
-    theirs = OpenAIServingCompletion._create_completion_logprobs(
-        server, TOKENS, ENTRIES, fields["logprobs"], tokenizer, return_as_token_id=request.return_tokens_as_token_ids
-    )
-    assert recorded(request, output()) == [theirs.model_dump(mode="json")]
+    fields: dict[str, Any]
+    for fields in (
+        {"top_logprobs": 2},
+        {"top_logprobs": 0},
+        {"top_logprobs": 1, "return_tokens_as_token_ids": True},
+        {"logprob_token_ids": [2, 3]},
+    ):
+        chat = ChatCompletionRequest(messages=[], logprobs=True, **fields)
+        named = chat.logprob_token_ids, chat.return_tokens_as_token_ids
+        theirs: Any = OpenAIServingChat._create_chat_logprobs(
+            server, TOKENS, ENTRIES, tokenizer, chat.top_logprobs, *named
+        )
+        assert recorded(chat, output()) == [theirs.model_dump(mode="json")]
+    for fields in ({"logprobs": 0}, {"logprobs": 1}, {"logprobs": 5, "return_tokens_as_token_ids": True}):
+        completion = CompletionRequest(prompt="a", **fields)
+        as_ids = completion.return_tokens_as_token_ids
+        server._get_decoded_token = OpenAIServingCompletion._get_decoded_token
+        theirs = OpenAIServingCompletion._create_completion_logprobs(
+            server, TOKENS, ENTRIES, fields["logprobs"], tokenizer, return_as_token_id=as_ids
+        )
+        assert recorded(completion, output()) == [theirs.model_dump(mode="json")]
 
 
 def test_each_choice_has_its_own_in_the_order_of_prompts_and_texts() -> None:

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vllm.outputs import CompletionOutput
-from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
 from deployments.contract import Decoding
-from deployments.search.request import SearchRequest
 from tests.checker import SENTENCE_END
 from tests.deployments.search.test_client import (
     BUDGET,
@@ -116,33 +115,28 @@ async def test_the_cost_is_every_token_that_the_engine_wrote(world: World) -> No
     assert cost.score.num_tokens == len(answer.outputs[0].token_ids)
 
 
-@pytest.mark.parametrize("kind", [STREAM, RequestOutputKind.FINAL_ONLY])
-async def test_logprobs_are_those_of_the_text_that_stays(world: World, kind: RequestOutputKind) -> None:
-    engine = world.engine()
-    [parts] = await answered(world, engine=engine, seed=6, logprobs=2, output_kind=kind)
-    [tokens] = tokens_of([parts])
-    entries = [entry for part in parts for entry in part.logprobs or ()]
-    assert len(entries) == len(tokens)
-    own = [entry[token].logprob for entry, token in zip(entries, tokens, strict=True)]
-    assert sum(own) == pytest.approx(log_p_of(engine, tokens), abs=1e-6)
-    assert all(len(entry) <= 3 for entry in entries)
+async def test_logprobs_are_those_of_the_text_that_stays(world: World) -> None:
+    for kind in (STREAM, RequestOutputKind.FINAL_ONLY):
+        engine = world.engine()
+        [parts] = await answered(world, engine=engine, seed=6, logprobs=2, output_kind=kind)
+        [tokens] = tokens_of([parts])
+        entries = [entry for part in parts for entry in part.logprobs or ()]
+        own = [entry[token].logprob for entry, token in zip(entries, tokens, strict=True)]
+        assert sum(own) == pytest.approx(log_p_of(engine, tokens), abs=1e-6)
+        assert all(len(entry) <= 3 for entry in entries)
 
 
-@pytest.mark.parametrize("budget", range(2, BUDGET + 1))
-async def test_every_budget_ends_with_a_whole_sentence(world: World, budget: int) -> None:
-    reference = replace(world.reference, options=ListOptions(punctuation="full", end="sentence"), max_tokens=budget)
-    engine = world.engine()
-    grammar = StructuredOutputsParams(grammar=reference.to_ebnf())
-    extra = {"wordbound_order": SearchRequest(RESCUE)}
-    params = SamplingParams(
-        max_tokens=budget, seed=budget, structured_outputs=grammar, extra_args=extra, skip_clone=True,
-        output_kind=RequestOutputKind.FINAL_ONLY,
-    )  # fmt: skip
-    [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
-    [choice] = answer.outputs
-    assert len(choice.token_ids) <= budget
-    assert SENTENCE_END.search(choice.text)
-    assert_listed(choice.text)
+async def test_every_budget_ends_with_a_whole_sentence(world: World) -> None:
+    options = ListOptions(punctuation="full", end="sentence")
+    for budget in range(2, BUDGET + 1):
+        grammar = replace(world.reference, options=options, max_tokens=budget).to_ebnf()
+        params, _ = search_for(world, RESCUE, max_tokens=budget, seed=budget)
+        params.structured_outputs = StructuredOutputsParams(grammar=grammar)
+        [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+        [choice] = answer.outputs
+        assert len(choice.token_ids) <= budget
+        assert SENTENCE_END.search(choice.text)
+        assert_listed(choice.text)
 
 
 async def test_a_stop_string_ends_the_text_and_the_engines_work(world: World) -> None:

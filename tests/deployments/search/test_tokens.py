@@ -62,9 +62,6 @@ def test_special_tokens_are_shown_where_the_request_wants_them(tokenizer: Any) -
     assert TokenText(tokenizer, [5], SamplingParams()).of(tokens) == "end"
     shown = TokenText(tokenizer, [5], SamplingParams(skip_special_tokens=False)).of(tokens)
     assert shown.startswith("end") and tokenizer.eos_token in shown
-
-
-def test_no_tokens_are_no_text(tokenizer: Any) -> None:
     assert TokenText(tokenizer, [5], SamplingParams()).of([]) == ""
 
 
@@ -79,38 +76,31 @@ def tokens_for(text: str) -> tuple[int, ...]:
     return tuple(tokenizer.token_bytes.index(bytes([byte])) for byte in text.encode())
 
 
-def test_a_text_goes_on_where_it_stands(constraint: Constraint) -> None:
+def test_a_text_goes_on_where_it_stands_and_what_it_has_may_not_come_again(constraint: Constraint) -> None:
     tokens = tokens_for("the c")
     state = constraint.after(constraint.states.start, tokens, BUDGET, END)
-    reference = GrammarReference.parse(constraint.grammar(Place(tokens, state), 9))
-    assert reference is not None
-    assert (reference.start, reference.max_tokens, reference.seen) == (state, 9, ())
-
-
-def test_a_text_begins_without_a_state(constraint: Constraint) -> None:
-    reference = GrammarReference.parse(constraint.grammar(Place(state=constraint.states.start), 9))
-    assert reference is not None and reference.start is None
-
-
-def test_what_was_written_is_told_where_it_must_not_come_again(constraint: Constraint) -> None:
     once = Constraint(replace(constraint.reference, no_repeat=3), constraint.states)
-    reference = GrammarReference.parse(once.grammar(Place((1, 2, 3), (5,)), 9))
-    assert reference is not None and reference.seen == (1, 2, 3)
+    for one, place, start, seen in (
+        (constraint, Place(tokens, state), state, ()),
+        (constraint, Place(state=constraint.states.start), None, ()),
+        (once, Place((1, 2, 3), (5,)), (5,), (1, 2, 3)),
+    ):
+        reference = GrammarReference.parse(one.grammar(place, 9))
+        assert reference is not None
+        assert (reference.start, reference.max_tokens, reference.seen) == (start, 9, seen)
 
 
-def test_a_token_that_may_not_come_is_a_fault(constraint: Constraint) -> None:
-    with pytest.raises(ListFaultError, match="may not come"):
-        constraint.after(constraint.states.start, tokens_for("thx"), BUDGET, END)
-
-
-def test_a_text_ends_only_where_it_is_whole(constraint: Constraint) -> None:
+def test_a_token_that_may_not_come_is_a_fault_and_so_is_an_end_where_a_text_is_not_whole(
+    constraint: Constraint,
+) -> None:
     start = constraint.states.start
     whole = constraint.after(start, (*tokens_for("the"), 0), BUDGET, END)
     assert constraint.states.can_stop(whole)
-    with pytest.raises(ListFaultError, match="not whole"):
-        constraint.after(start, (*tokens_for("th"), 0), BUDGET, END)
-
-
-def test_a_token_after_which_no_word_fits_the_budget_is_a_fault(constraint: Constraint) -> None:
-    with pytest.raises(ListFaultError, match="may not come"):
-        constraint.after(constraint.states.start, tokens_for("the c"), 5, END)
+    for tokens, budget, fault in (
+        (tokens_for("thx"), BUDGET, "may not come"),
+        ((*tokens_for("th"), 0), BUDGET, "not whole"),
+        # No word fits the budget after it.
+        (tokens_for("the c"), 5, "may not come"),
+    ):
+        with pytest.raises(ListFaultError, match=fault):
+            constraint.after(start, tokens, budget, END)

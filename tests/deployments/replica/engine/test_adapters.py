@@ -1,4 +1,4 @@
-"""Which adapters a running engine has, and which of them a request gets."""
+"""The adapters that an engine is started with and those that it has later, and which of them a request gets."""
 
 import math
 import shutil
@@ -13,10 +13,13 @@ from ray.serve.llm.deployment import LLMServer
 from deployments.adapter_register import Register, Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError
-from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters, name_of
-from deployments.settings.service import Settings
+from deployments.replica.engine.configuration import engine_config
+from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters, lora_arguments, name_of
+from deployments.replica.engine.merging import adaptable_layers, outline
+from deployments.settings.service import Settings, SettingsError
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError, Card
+from vocab.vllm_plugin import cpu_patches
 
 
 def adapter(name: str, *languages: str) -> Adapter:
@@ -62,9 +65,9 @@ def merged(engine: Engine | None = None) -> LoadedAdapters:
     return LoadedAdapters((engine or Engine()).server, start)
 
 
-@pytest.mark.parametrize(
-    ("model", "asked", "lang", "expected"),
-    [
+async def test_a_request_has_the_adapter_that_it_names_or_one_for_its_list_and_all_have_what_is_merged() -> None:
+    faults = []
+    for model, asked, lang, expected in (
         ("base", AUTO_ADAPTER, None, None),
         ("base", AUTO_ADAPTER, "en", "a"),
         ("base", AUTO_ADAPTER, "es", "b"),
@@ -73,21 +76,15 @@ def merged(engine: Engine | None = None) -> LoadedAdapters:
         ("base", None, "en", None),
         ("b", AUTO_ADAPTER, "en", "b"),
         ("b", AUTO_ADAPTER, None, "b"),
-    ],
-)
-async def test_a_request_has_the_adapter_that_it_names_or_one_for_its_list(
-    model: str, asked: str | None, lang: str | None, expected: str | None
-) -> None:
-    chosen = await beside().choose(model, asked, None if lang is None else vocabulary(lang))
-    assert chosen == expected
-    assert beside().engine_name(chosen) == (expected or "base")
-
-
-@pytest.mark.parametrize("model", ["base", "a"])
-@pytest.mark.parametrize("lang", [None, "en", "de"])
-async def test_all_requests_have_what_is_merged(model: str, lang: str | None) -> None:
-    chosen = await merged().choose(model, AUTO_ADAPTER, None if lang is None else vocabulary(lang))
-    assert (chosen, merged().engine_name(chosen), merged().lora_request(chosen)) == ("a", "base", None)
+    ):
+        listed = None if lang is None else vocabulary(lang)
+        chosen = await beside().choose(model, asked, listed)
+        if (chosen, beside().engine_name(chosen)) != (expected, expected or "base"):
+            faults.append((model, asked, lang, chosen))
+        chosen = await merged().choose("a" if model == "b" else model, AUTO_ADAPTER, listed)
+        if (chosen, merged().engine_name(chosen), merged().lora_request(chosen)) != ("a", "base", None):
+            faults.append(("merged", model, lang, chosen))
+    assert not faults
 
 
 async def test_each_adapter_is_loaded_and_a_refusal_names_it() -> None:
@@ -173,22 +170,107 @@ async def test_a_replica_that_starts_has_what_is_registered_or_does_not_start(tm
     assert await later.choose("poet", None, None) == poet.key("poet")
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
+async def test_one_that_cannot_be_loaded_leaves_nothing(tmp_path: Path) -> None:
+    world = Registry(tmp_path)
+    options: dict[str, Any]
+    for name, options, message in (
         ("refused", {}, "adapter refused: the engine does not take it: no room"),
         ("overflowing", {}, "adapter overflowing: its weights overflow, the model computes no probabilities with them"),
         ("large", {"r": 32}, "adapter large: its rank is 32 and the engine's max_lora_rank 16: raise max_lora_rank, "),
-    ],
-)
-async def test_one_that_cannot_be_loaded_leaves_nothing(
-    tmp_path: Path, name: str, options: dict[str, Any], message: str
-) -> None:
-    world = Registry(tmp_path)
-    result = await world.adapters.preload(name, world.copy(name, **options))
-    assert result is not None and result.startswith(message)
-    assert not world.engine.lora_requests
+    ):
+        result = await world.adapters.preload(name, world.copy(name, **options))
+        assert result is not None and result.startswith(message)
+        assert not world.engine.lora_requests
 
 
 def test_names_of_keys() -> None:
     assert (name_of(None), name_of("a"), name_of("a/b@123")) == (None, "a", "a/b")
+
+
+def shaped(name: str, rank: int = 16, module: str = "layers.0.q_proj") -> Adapter:
+    return Adapter(name, Path("/adapters") / name, "", {}, {module: {"A": (rank, 64), "B": (64, rank)}}, (), None)
+
+
+def settings(**args: Any) -> Settings:
+    return Settings.load({"secret_token": "k", "model_name": "some/base", "model_id": "base", **args}, {})
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(None, tmp_path_factory.mktemp("model"))
+
+
+def test_the_engine_takes_adapters_of_their_rank_and_modules() -> None:
+    given = settings(engine_kwargs={"max_loras": 1})
+    adapters = {"a": shaped("a"), "b": shaped("b", rank=20, module="layers.0.down_proj")}
+    config = engine_config(given)
+    EngineAdapters("base", adapters, arguments=lora_arguments(given, adapters.values(), None)).configure(config)
+    result = config.get_engine_config().get_initialization_kwargs()
+    assert {name: result[name] for name in result if "lora" in name} == {
+        "enable_lora": True,
+        "lora_target_modules": ["down_proj", "q_proj"],
+        "max_cpu_loras": 2,
+        "max_lora_rank": 32,
+        "max_loras": 1,
+    }
+    assert result["model"] == "some/base"
+
+
+def test_an_engine_that_may_load_some_later_takes_all_linear_layers(model: Path, tmp_path: Path) -> None:
+    given = settings(model_name=str(model), lora_dir=str(tmp_path))
+    start = EngineAdapters.read(given)
+    assert start.register == Register(tmp_path)
+    assert start.arguments == {
+        "enable_lora": True,
+        "lora_target_modules": adaptable_layers(outline(str(model))),
+        "max_cpu_loras": 16,
+        "max_lora_rank": 16,
+        "max_loras": 4,
+    }
+    start.check(Adapter.read("a", str(write_adapter(model, tmp_path / "a"))))
+    for options, message in (
+        ({"r": 32}, "its rank is 32 and the engine's max_lora_rank 16: raise max_lora_rank"),
+        ({"target_modules": ["embed_tokens"]}, "the engine does not apply base_model.*embed_tokens"),
+    ):
+        with pytest.raises(AdapterError, match=message):
+            start.check(Adapter.read("b", str(write_adapter(model, tmp_path / "b", **options))))
+
+
+def test_the_settings_say_what_the_engine_takes() -> None:
+    given = settings(engine_kwargs={"max_loras": 12, "max_lora_rank": 64, "lora_target_modules": ["x"]})
+    result = lora_arguments(given, [], ["q_proj"])
+    assert (result["max_loras"], result["max_lora_rank"], result["max_cpu_loras"]) == (12, 64, 16)
+    assert result["lora_target_modules"] == ["q_proj"]
+
+
+def test_the_engine_loads_the_merged_model_under_the_models_name() -> None:
+    config = engine_config(settings())
+    EngineAdapters("base", {"a": shaped("a")}, merged="a", model=Path("/cache/a")).configure(config)
+    given = config.get_engine_config().get_initialization_kwargs()
+    assert (given["model"], given["served_model_name"]) == ("/cache/a", ["base"])
+    assert "enable_lora" not in given
+
+
+def test_an_adapter_is_merged_only_where_the_settings_say_so() -> None:
+    assert settings(lora={"a": "/a"}, lora_merge=True).merged_adapter == "a"
+    assert settings(lora={"a": "/a"}).merged_adapter is None
+
+
+def test_no_replica_starts_on_a_cpu_whose_vllm_mixes_adapters_up(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_patches, "TRIED_ON", frozenset({"0.1"}))
+    with pytest.raises(AdapterError, match=r"cannot keep adapters away .* on a CPU: install 0\.1, or serve one"):
+        EngineAdapters.read(settings(model_name=str(model), lora_dir=str(tmp_path)))
+    assert not EngineAdapters.read(settings(model_name=str(model))).arguments
+
+
+def test_bad_names_and_a_merge_of_several_are_refused() -> None:
+    for args, message in (
+        ({"lora": {"base": "/a"}}, "is the model's own name"),
+        ({"lora": {"auto": "/a"}}, "expected names"),
+        ({"lora": {"a b": "/a"}}, "expected names"),
+        ({"lora": {"a": "/a", "b": "/b"}, "lora_merge": True}, "expected one adapter"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            settings(**args)

@@ -86,23 +86,17 @@ async def test_an_artefact_is_fetched_once_for_all_who_want_it(source: Source, h
     assert [one.reader.is_text("the sat") for one in got] == [False, False, True] * 2
 
 
-async def test_readers_of_several_n_share_the_words(source: Source, here: ArtefactStore) -> None:
-    digest = source.make()
-    lists = node_lists_of(here, source)
-    first, second = [await lists.get(vocabulary(digest, n)) for n in (1, 3)]
-    assert first.listed is second.listed
-    assert first.listed.form_ranks(DEFAULT_OPTIONS, 1) is second.listed.form_ranks(DEFAULT_OPTIONS, 2**63 - 1)
-
-
-async def test_readers_of_several_options_share_the_words_and_keep_to_their_own(
+async def test_readers_of_several_n_and_options_share_the_words_and_keep_to_their_own(
     source: Source, here: ArtefactStore
 ) -> None:
     digest = source.make()
     lists = node_lists_of(here, source)
     asked = [ListOptions(), ListOptions(numbers=True), ListOptions(case="listed"), ListOptions(end="sentence")]
     got = [await lists.get(vocabulary(digest, 3, options=options)) for options in asked]
+    first = await lists.get(vocabulary(digest, 1))
     assert source.num_fetched == 1
-    assert len({id(one.listed) for one in got}) == 1
+    assert len({id(one.listed) for one in (*got, first)}) == 1
+    assert first.listed.form_ranks(DEFAULT_OPTIONS, 1) is first.listed.form_ranks(DEFAULT_OPTIONS, 2**63 - 1)
     assert [one.reader.is_text("the cat 12") for one in got] == [False, True, False, False]
     assert [one.reader.is_text("The cat") for one in got] == [True, True, False, False]
     assert [one.reader.is_text("The cat.") for one in got] == [True, True, False, True]
@@ -175,20 +169,15 @@ async def test_the_block_names_the_list_its_changes_and_what_is_not_usual(source
 
 async def test_a_damaged_or_deleted_file_is_fetched_again(source: Source, here: ArtefactStore) -> None:
     digest = source.make()
+    changes = source.change(digest, add=("Ana",), leave_out=("cat",))
     here.write_bytes(digest, b"nonsense")
     lists = node_lists_of(here, source)
     await lists.get(vocabulary(digest))
     here.path_of(digest).unlink()
     await lists.get(vocabulary(digest))
     assert source.num_fetched == 2
-
-
-async def test_damaged_changes_are_fetched_again(source: Source, here: ArtefactStore) -> None:
-    digest = source.make()
-    changes = source.change(digest, add=("Ana",), leave_out=("cat",))
     here.write_bytes(changes, source.store.read_bytes(changes)[:-3])
-    listed = await node_lists_of(here, source).get(vocabulary(digest, 3, changes=changes))
-    assert listed.reader.is_text("the Ana")
+    assert (await lists.get(vocabulary(digest, 3, changes=changes))).reader.is_text("the Ana")
 
 
 async def test_a_failed_fetch_is_not_remembered(source: Source, here: ArtefactStore) -> None:

@@ -112,32 +112,21 @@ async def test_a_result_is_asked_for_once(process: Process) -> None:
     assert len(process.asked) == 2
 
 
-@pytest.mark.parametrize(
-    ("failure", "status", "code"),
-    [
+async def test_a_failure_is_told_with_a_time_and_forgotten(process: Process) -> None:
+    found = Structures(None, 0)
+    for reply, status, code in (
         (CompileQueueError("as many as may"), 429, "too_many_schemas"),
         (CompileTimeoutError("too long"), 503, "overloaded"),
         (CompileError("the process died"), 503, "overloaded"),
-    ],
-)
-async def test_a_failure_is_told_with_a_time_and_forgotten(
-    process: Process, failure: Exception, status: int, code: str
-) -> None:
-    found = Structures(None, 0)
-    process.reply = failure
-    refused = await refusal(found, with_schema(GOOD))
-    assert refused is not None
-    assert (refused.status, refused.code) == (status, code)
-    assert dict(refused.headers)["Retry-After"] == "2"
+        # A reply of another kind is no answer.
+        (Reply(error=CompileError("out of memory")), 503, "overloaded"),
+    ):
+        process.reply = reply
+        refused = await refusal(found, with_schema(GOOD))
+        assert refused is not None
+        assert (refused.status, refused.code, dict(refused.headers)["Retry-After"]) == (status, code, "2")
     process.reply = Reply()
     assert await refusal(found, with_schema(GOOD)) is None
-
-
-async def test_a_reply_of_another_kind_is_no_answer(process: Process) -> None:
-    process.reply = Reply(error=CompileError("out of memory"))
-    refused = await refusal(Structures(None, 0), with_schema(GOOD))
-    assert refused is not None
-    assert refused.status == 503
 
 
 def test_all_that_vllm_would_compile_is_found() -> None:
@@ -145,25 +134,31 @@ def test_all_that_vllm_would_compile_is_found() -> None:
     tools = [tool(defined), tool(None, "wait")]
     named = {"type": "function", "function": {"name": "look"}}
     text = json.dumps
-    assert list(structures({})) == []
-    assert list(structures({"response_format": {"type": "json_object"}})) == []
-    assert list(structures({"structured_outputs": {"json_object": True}})) == []
-    assert list(structures({"structured_outputs": {"json": GOOD}})) == [
-        ("structured_outputs.json", CheckStructure(text(GOOD)))
+    faults = []
+    expected: list[tuple[dict[str, Any], bool, list[tuple[str, CheckStructure]]]] = [
+        ({}, False, []),
+        ({"response_format": {"type": "json_object"}}, False, []),
+        ({"structured_outputs": {"json_object": True}}, False, []),
+        ({"tools": tools, "tool_choice": "none"}, True, []),
+        ({"tools": tools}, False, []),
+        ({"tools": tools}, True, [("tools", CheckStructure(text(defined)))]),
+        ({"tools": tools, "tool_choice": named}, False, [("tools", CheckStructure(text(defined)))]),
     ]
-    assert list(structures({"structured_outputs": {"choice": ['"a"', "b"]}})) == [
-        ("structured_outputs.choice", CheckStructure('root ::= "\\"a\\"" | "b"', "ebnf"))
+    asked: list[tuple[str, Any, CheckStructure]] = [
+        ("json", GOOD, CheckStructure(text(GOOD))),
+        ("choice", ['"a"', "b"], CheckStructure('root ::= "\\"a\\"" | "b"', "ebnf")),
+        ("regex", "a+", CheckStructure("a+", "regex")),
+        ("grammar", 'root ::= "a"', CheckStructure('root ::= "a"', "ebnf")),
+        ("grammar", 'start: "a"', CheckStructure('start: "a"', "lark")),
     ]
-    for field, text_of_it, language in (
-        ("regex", "a+", "regex"), ("grammar", 'root ::= "a"', "ebnf"), ("grammar", 'start: "a"', "lark")
-    ):  # fmt: skip
-        assert list(structures({"structured_outputs": {field: text_of_it}})) == [
-            (f"structured_outputs.{field}", CheckStructure(text_of_it, language))  # type: ignore[arg-type]
-        ]
-    assert list(structures({"tools": tools, "tool_choice": "none"}, with_tools=True)) == []
-    assert list(structures({"tools": tools})) == []
-    assert list(structures({"tools": tools}, with_tools=True)) == [("tools", CheckStructure(text(defined)))]
-    assert list(structures({"tools": tools, "tool_choice": named})) == [("tools", CheckStructure(text(defined)))]
+    expected += [
+        ({"structured_outputs": {field: value}}, False, [(f"structured_outputs.{field}", job)])
+        for field, value, job in asked
+    ]
+    for body, with_tools, jobs in expected:
+        if (found := list(structures(body, with_tools=with_tools))) != jobs:
+            faults.append((body, with_tools, found))
+    assert not faults
     [(param, job)] = structures({"tools": tools, "tool_choice": "required"})
     assert param == "tools"
     assert json.loads(job.text)["$defs"] == {"a": GOOD}
@@ -179,7 +174,7 @@ async def test_tools_that_contradict_each_other_are_the_callers_mistake(process:
     assert not process.asked
 
 
-@pytest.mark.parametrize(("parser", "compiles"), [(None, False), ("hermes", True), ("phi4_mini_json", False)])
-def test_parsers_that_constrain_tools_are_known(parser: str | None, compiles: bool) -> None:
-    settings: Any = SimpleNamespace(engine_kwargs={} if parser is None else {"tool_call_parser": parser})
-    assert compiles_tools(settings) is compiles
+def test_parsers_that_constrain_tools_are_known() -> None:
+    for parser, compiles in ((None, False), ("hermes", True), ("phi4_mini_json", False)):
+        settings: Any = SimpleNamespace(engine_kwargs={} if parser is None else {"tool_call_parser": parser})
+        assert compiles_tools(settings) is compiles

@@ -3,8 +3,8 @@
 import pytest
 
 from deployments.protocol.word_tools import EXERCISE_KINDS
-from deployments.replica.word_tools.exercises.exercises import LANGUAGES
-from deployments.replica.word_tools.exercises.sentences import NUM_FUNCTION_WORDS, ListedText
+from deployments.replica.word_tools.exercises import LANGUAGES
+from deployments.replica.word_tools.sentences import NUM_FUNCTION_WORDS, ListedText
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.checker import TextChecker

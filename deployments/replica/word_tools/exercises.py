@@ -19,8 +19,8 @@ from deployments.errors import EngineError
 from deployments.replica.answers.constrained_answer import UnlistedTextError
 from deployments.replica.engine.loaded_adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.word_tools.chats import Chats, Names, Resolve
-from deployments.replica.word_tools.exercises.sentences import ContentWord, ListedText, Sentence
+from deployments.replica.word_tools.chats import Chats, Names, Resolve, usage
+from deployments.replica.word_tools.sentences import ContentWord, ListedText, Sentence
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
 from vocab.answers import ExerciseKind as Kind
@@ -139,9 +139,7 @@ class ExerciseWriter:
             EngineError: No sentence of the text can be used, or the engine failed.
             UnlistedTextError: A string of an exercise is not in the list.
         """
-        names: list[str] = []
-        if body["keep_names"]:
-            names, spec, vocabulary = await self._names.add(body["text"], vocabulary, spec, caller)
+        names, spec, vocabulary = await self._names.add(body, vocabulary, spec, caller)
         listed = await self._lists.get(vocabulary)
         text = await asyncio.to_thread(ListedText.of, body["text"], listed, vocabulary.n_words)
         if not text.sentences:
@@ -177,11 +175,7 @@ class ExerciseWriter:
             "num_unlisted_sentences": text.num_unlisted,
             "left_out": left_out,
             "vocab": {**listed.block, "adapter": name_of(caller.adapter)},
-            "usage": {
-                "prompt_tokens": task.num_read,
-                "completion_tokens": task.num_drawn,
-                "total_tokens": task.num_read + task.num_drawn,
-            },
+            "usage": usage(task.num_read, task.num_drawn),
         }
 
     async def _gap_fill(self, task: _Task) -> list[Item]:
@@ -387,11 +381,7 @@ def _derange(number: int, random: Random) -> list[int]:
 
 
 def _check(items: Sequence[Item], text: ListedText) -> None:
-    """Check every string of an exercise once more, before it leaves.
-
-    Raises:
-        UnlistedTextError: A word of one is not listed.
-    """
+    """Refuse a string of an exercise that is not listed, before it leaves."""
     for item in items:
         for part in [*item.get("options", ()), *(value for value in item.values() if isinstance(value, str))]:
             if not text.allows(part):

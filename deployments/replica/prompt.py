@@ -1,4 +1,4 @@
-"""A model's chat template: what it makes of a client's messages, and the line added to them: the hint.
+"""A request's prompt: what the chat template makes of messages, the hint added to them, and the tokens of a text.
 
 The hint asks for simple, common words, in the language of the list. A model that means to use simple words has less of
 its wishes masked. An adapter is told the size of the list too, as it was in training (``wordbound train``); a model
@@ -8,119 +8,62 @@ one it was told is not what the mask allows. It holds those few that have to occ
 A conversation that the service may not read whole is shortened: its oldest turns go, and the answer says so. A turn
 begins with a message of the user and holds what follows it, calls of tools and their results included, so that what is
 left is a conversation that a chat template takes. System messages and the last turn always stay.
+
+The tokens of a text are those that the engine would get: vLLM's own ``/tokenize`` and ``/detokenize``, and its reading
+of the prompts of a completion.
 """
 
+import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Self
 
 from jinja2 import TemplateError, defaults, meta
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from ray.serve.llm.deployment import LLMServer
+from vllm.entrypoints.serve.tokenize.protocol import DetokenizeRequest, TokenizeChatRequest, TokenizeCompletionRequest
+from vllm.entrypoints.serve.tokenize.serving import ServingTokenization
+from vllm.exceptions import VLLMClientError
 
 from deployments.contract import ChatBody, Part
 from deployments.errors import EngineError, printable
+from deployments.ray_private import engine_client, serving_chat, serving_completion, set_serving_tokenization
 from deployments.replica.engine import configuration, engine
-from deployments.replica.prompts.plain_text import PlainText
+from deployments.replica.engine.engine import Request
+from deployments.replica.plain_text import PlainText
 from deployments.settings.service import Settings
 from vocab.lists.wordlists import language_of
 
+logger = logging.getLogger("ray.serve")
+
 Messages = list[dict[str, Any]]
 
-ENGLISH: Final = "Use simple, common words and write short, complete sentences."
+_HINTS: Final[dict[str, dict[str, str]]] = json.loads(
+    Path(__file__).with_name("hints.json").read_text(encoding="utf-8")
+)
 
-SIMPLE_WORDS_HINTS: Final[dict[str, str]] = {
-    "af": "Gebruik eenvoudige, algemene woorde en skryf kort, volledige sinne.",
-    "ar": "استخدم كلمات بسيطة وشائعة، واكتب جملًا قصيرة وكاملة.",
-    "be": "Ужывай простыя, распаўсюджаныя словы і пішы кароткія закончаныя сказы.",
-    "bg": "Използвай прости, често срещани думи и пиши кратки, пълни изречения.",
-    "bn": "সহজ ও প্রচলিত শব্দ ব্যবহার করুন এবং ছোট, সম্পূর্ণ বাক্য লিখুন।",
-    "bs": "Koristi jednostavne, uobičajene riječi i piši kratke, potpune rečenice.",
-    "ca": "Fes servir paraules senzilles i habituals, i escriu frases curtes i completes.",
-    "cs": "Používej jednoduchá, běžná slova a piš krátké, úplné věty.",
-    "da": "Brug enkle, almindelige ord, og skriv korte, hele sætninger.",
-    "de": "Verwende einfache, gebräuchliche Wörter und schreibe kurze, vollständige Sätze.",
-    "el": "Χρησιμοποίησε απλές, συνηθισμένες λέξεις και γράψε σύντομες, ολοκληρωμένες προτάσεις.",
-    "en": ENGLISH,
-    "eo": "Uzu simplajn, oftajn vortojn kaj skribu mallongajn, kompletajn frazojn.",
-    "es": "Usa palabras sencillas y comunes, y escribe frases cortas y completas.",
-    "et": "Kasuta lihtsaid, tavalisi sõnu ja kirjuta lühikesi täislauseid.",
-    "eu": "Erabili hitz sinple eta arruntak, eta idatzi esaldi labur eta osoak.",
-    "fa": "از واژه‌های ساده و رایج استفاده کن و جمله‌های کوتاه و کامل بنویس.",
-    "fi": "Käytä yksinkertaisia, tavallisia sanoja ja kirjoita lyhyitä, kokonaisia lauseita.",
-    "fil": "Gumamit ng mga simple at karaniwang salita, at sumulat ng maiikli at buong pangungusap.",
-    "fr": "Utilise des mots simples et courants, et écris des phrases courtes et complètes.",
-    "gl": "Usa palabras sinxelas e comúns, e escribe frases curtas e completas.",
-    "he": "השתמש במילים פשוטות ונפוצות וכתוב משפטים קצרים ושלמים.",
-    "hi": "सरल और आम शब्दों का प्रयोग करें और छोटे, पूरे वाक्य लिखें।",
-    "hr": "Koristi jednostavne, uobičajene riječi i piši kratke, potpune rečenice.",
-    "hu": "Használj egyszerű, gyakori szavakat, és írj rövid, teljes mondatokat.",
-    "id": "Gunakan kata-kata yang sederhana dan umum, dan tulislah kalimat yang pendek dan lengkap.",
-    "is": "Notaðu einföld, algeng orð og skrifaðu stuttar, heilar setningar.",
-    "it": "Usa parole semplici e comuni e scrivi frasi brevi e complete.",
-    "ja": "やさしい普通の言葉を使い、短くて完全な文で書いてください。",
-    "ko": "쉽고 흔한 단어를 쓰고, 짧고 완전한 문장으로 쓰세요.",
-    "la": "Utere verbis simplicibus et usitatis, et scribe sententias breves et plenas.",
-    "lt": "Vartok paprastus, įprastus žodžius ir rašyk trumpus, užbaigtus sakinius.",
-    "lv": "Izmanto vienkāršus, ikdienišķus vārdus un raksti īsus, pilnus teikumus.",
-    "mk": "Користи едноставни, вообичаени зборови и пишувај кратки, целосни реченици.",
-    "ms": "Gunakan perkataan yang mudah dan biasa, dan tulis ayat yang pendek dan lengkap.",
-    "nb": "Bruk enkle, vanlige ord og skriv korte, hele setninger.",
-    "nl": "Gebruik eenvoudige, gangbare woorden en schrijf korte, volledige zinnen.",
-    "nn": "Bruk enkle, vanlege ord og skriv korte, heile setningar.",
-    "pl": "Używaj prostych, powszechnych słów i pisz krótkie, pełne zdania.",
-    "pt": "Use palavras simples e comuns e escreva frases curtas e completas.",
-    "ro": "Folosește cuvinte simple și obișnuite și scrie propoziții scurte și complete.",
-    "ru": "Используй простые, распространённые слова и пиши короткие законченные предложения.",
-    "sh": "Koristi jednostavne, uobičajene riječi i piši kratke, potpune rečenice.",
-    "sk": "Používaj jednoduché, bežné slová a píš krátke, úplné vety.",
-    "sl": "Uporabljaj preproste, običajne besede in piši kratke, popolne stavke.",
-    "sq": "Përdor fjalë të thjeshta e të zakonshme dhe shkruaj fjali të shkurtra e të plota.",
-    "sv": "Använd enkla, vanliga ord och skriv korta, fullständiga meningar.",
-    "sw": "Tumia maneno rahisi na ya kawaida, na andika sentensi fupi na kamili.",
-    "ta": "எளிய, பொதுவான சொற்களைப் பயன்படுத்தி, சிறிய, முழுமையான வாக்கியங்களை எழுதுங்கள்.",
-    "th": "ใช้คำที่ง่ายและพบบ่อย และเขียนเป็นประโยคสั้น ๆ ที่สมบูรณ์",
-    "tr": "Basit, yaygın kelimeler kullan ve kısa, tam cümleler yaz.",
-    "uk": "Використовуй прості, поширені слова й пиши короткі завершені речення.",
-    "ur": "آسان اور عام الفاظ استعمال کریں اور چھوٹے، مکمل جملے لکھیں۔",
-    "vi": "Hãy dùng những từ đơn giản, thông dụng và viết câu ngắn, trọn vẹn.",
-    "zh": "请使用简单常见的词语，写简短完整的句子。",
-    "zh-Hant": "請使用簡單常見的詞語，寫簡短完整的句子。",
-}
+SIMPLE_WORDS_HINTS: Final = _HINTS["simple_words"]
 """By language. Serbian has none: its list may be in either script, and a line in the other would mislead."""
+
+MUST_USE_HINTS: Final = _HINTS["must_use"]
+"""By language, what stands before the words that have to occur; English elsewhere."""
+
+ENGLISH: Final = SIMPLE_WORDS_HINTS["en"]
 
 _ALIASES: Final = {"in": "id", "iw": "he", "no": "nb", "tl": "fil"}
 
 _PROBE: Final = "Probe"
 
 
-MUST_USE_HINTS: Final = {
-    "de": "Verwende auch diese Wörter:",
-    "en": "Use these words too:",
-    "es": "Usa también estas palabras:",
-    "fr": "Utilise aussi ces mots :",
-    "it": "Usa anche queste parole:",
-    "nl": "Gebruik ook deze woorden:",
-    "pl": "Użyj też tych słów:",
-    "pt": "Use também estas palavras:",
-    "ru": "Используй также эти слова:",
-    "tr": "Şu kelimeleri de kullan:",
-    "ja": "次の言葉も使ってください：",
-    "th": "ใช้คำเหล่านี้ด้วย:",
-    "zh": "也请使用这些词语：",
-    "zh-Hant": "也請使用這些詞語：",
-}
-"""By language, what stands before the words that have to occur; English elsewhere."""
-
-
 def hint_line(lang: str | None, must_use: Sequence[str] = (), *, n_words: int | None = None) -> str:
     """Return the hint: a line that asks for simple words in a list's language, and for required words.
 
-    It has the list's size where ``n_words`` is given.
-
-    It is English where the list has no language or no line. The size is written as in the names of levels.
+    With ``n_words`` it has the list's size, written as in the names of levels. It is English where the list has no
+    language or no line.
     """
     language = language_of(lang or "en")
     language = _ALIASES.get(language, language)
@@ -170,8 +113,6 @@ def text_of(content: Any) -> str:
     """Return the text of a message's content, its parts as lines."""
     return "\n".join(part["text"] for part in content) if isinstance(content, list) else content or ""
 
-
-logger = logging.getLogger("ray.serve")
 
 _STANDARD: Final = frozenset(
     {
@@ -301,3 +242,58 @@ def _turns(messages: Messages) -> list[list[int]]:
 def _without(messages: Messages, turns: list[list[int]]) -> Messages:
     dropped = {number for turn in turns for number in turn}
     return [message for number, message in enumerate(messages) if number not in dropped]
+
+
+def install_tokenization(server: LLMServer) -> None:
+    """Set up vLLM's ``/tokenize`` and ``/detokenize`` in the server."""
+    chats = serving_chat(server)
+    renderer = chats.online_renderer
+    serving = ServingTokenization(
+        chats.models,
+        renderer,
+        chat_template=renderer.chat_template,
+        chat_template_content_format=renderer.chat_template_content_format,
+        default_chat_template_kwargs=renderer.default_chat_template_kwargs,
+    )
+    set_serving_tokenization(server, serving)
+
+
+async def convert_tokens(server: LLMServer, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tokens of a body with a ``prompt`` or ``messages``, or the text of one with ``tokens``, as vLLM does.
+
+    Raises:
+        EngineError: The engine does not take the request.
+    """
+    if "tokens" in body:
+        num_known = int(engine_client(server).model_config.get_vocab_size())
+        if any(token >= num_known for token in body["tokens"]):
+            # The tokenizer would leave them out.
+            raise EngineError(400, f"'tokens' must be token ids of this model, below {num_known}.", param="tokens")
+        items = await server.detokenize(DetokenizeRequest(**body))
+    else:
+        kind = TokenizeChatRequest if "messages" in body else TokenizeCompletionRequest
+        items = await server.tokenize(kind(**body))
+    async for item in items:
+        if hasattr(item, "error"):
+            raise engine.refusal(item.error.model_dump())
+        result: dict[str, Any] = item.model_dump(mode="json")
+        return result
+    raise EngineError(500, "the engine answered nothing")
+
+
+async def completion_tokens(server: LLMServer, request: Request) -> list[list[int]]:
+    """Tokenize the prompts of a completion as the engine would; return the tokens of each.
+
+    Raises:
+        EngineError: A prompt is too long, or the engine does not take it.
+    """
+    # vLLM has no public way to have a prompt read and not answered.
+    renderer = serving_completion(server).online_renderer
+    try:
+        read = await renderer.render_completion(request)
+    except (ValueError, VLLMClientError) as error:
+        fault = {"code": 400, "message": str(error), "param": getattr(error, "parameter", None)}
+        raise engine.refusal(fault, request._extras.max_input_tokens, "prompt") from None
+    if hasattr(read, "error"):
+        raise engine.refusal(read.error.model_dump(), request._extras.max_input_tokens, "prompt")
+    return [list(prompt["prompt_token_ids"]) for prompt in read]

@@ -50,7 +50,6 @@ class PlainText:
         raise ValueError(f"these special tokens cannot be hidden: {self._survivors(tokenizer, spelled)[:5]}")
 
     def _survivors(self, tokenizer: Any, spelled: dict[str, int]) -> list[str]:
-        """Return the special tokens that the tokenizer still finds in rewritten text."""
         numbers = set(spelled.values())
         return [
             text

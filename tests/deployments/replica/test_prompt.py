@@ -1,15 +1,15 @@
 """What the model is told of its vocabulary, and where it stands."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
 
 from deployments.replica.engine import configuration
-from deployments.replica.prompts.chat_template import (
+from deployments.replica.prompt import (
     ENGLISH,
     SIMPLE_WORDS_HINTS,
+    drop_oldest_turns,
     hint_line,
     takes_system_messages,
     template_switches,
@@ -22,22 +22,15 @@ LINE = "Use short words."
 USER = {"role": "user", "content": "Hello"}
 
 
-@pytest.mark.parametrize("lang", known_languages(None))
-def test_every_built_in_list_has_a_line_of_its_own_language(lang: str) -> None:
-    assert (hint_line(lang) == ENGLISH) == (lang == "en")
-    assert "\n" not in hint_line(lang)
-    assert hint_line(lang, n_words=1000) == f"{hint_line(lang)} (top-1000)"
-
-
-def test_a_list_is_known_by_its_language() -> None:
+def test_every_built_in_list_has_a_line_of_its_own_language_and_any_other_the_english_one() -> None:
+    for lang in known_languages(None):
+        assert (hint_line(lang) == ENGLISH) == (lang == "en")
+        assert "\n" not in hint_line(lang)
+        assert hint_line(lang, n_words=1000) == f"{hint_line(lang)} (top-1000)"
     assert hint_line("es") == hint_line("es-MX") == hint_line("es_basic") == SIMPLE_WORDS_HINTS["es"]
-    assert hint_line("no") == hint_line("nb")
-    assert hint_line("tl") == hint_line("fil")
-
-
-@pytest.mark.parametrize("lang", [None, "en", "en_basic", "xx", "mylist", "sr"])
-def test_any_other_list_has_the_english_line(lang: str | None) -> None:
-    assert hint_line(lang) == ENGLISH
+    assert (hint_line("no"), hint_line("tl")) == (hint_line("nb"), hint_line("fil"))
+    for other in (None, "en", "en_basic", "xx", "mylist", "sr"):
+        assert hint_line(other) == ENGLISH
 
 
 @pytest.mark.parametrize("takes_system", [True, False])
@@ -77,12 +70,10 @@ DROPS = "{% for message in messages if message.role != 'system' %}{{ message.con
 TAKES = "{% for message in messages %}{{ message.content }}{% endfor %}"
 
 
-@pytest.mark.parametrize(("template", "takes"), [(None, True), (RAISES, False), (DROPS, False), (TAKES, True)])
-def test_a_template_is_asked_whether_it_takes_a_system_message(
-    smollm2_path: Any, template: str | None, takes: bool
-) -> None:
+def test_a_template_is_asked_whether_it_takes_a_system_message(smollm2_path: Any) -> None:
     tokenizer = AutoTokenizer.from_pretrained(smollm2_path)
-    assert takes_system_messages(tokenizer, template) is takes
+    for template, takes in ((None, True), (RAISES, False), (DROPS, False), (TAKES, True)):
+        assert takes_system_messages(tokenizer, template) is takes
 
 
 def test_the_template_of_the_settings_is_a_text_or_a_file(tmp_path: Any) -> None:
@@ -102,18 +93,36 @@ TEMPLATE = """{{ bos_token }}{%- if tools %}{{ raise_exception('no tools') }}{%-
 {%- if enable_thinking is defined and enable_thinking is false %}<think></think>{%- endif %}{{ style }}{%- endif %}"""
 
 
-@pytest.fixture(scope="module")
-def tokenizer(smollm2_path: Path) -> Any:
-    return AutoTokenizer.from_pretrained(smollm2_path)
-
-
-def test_the_switches_are_what_a_template_reads_besides_what_every_template_gets(tokenizer: Any) -> None:
+def test_the_switches_are_what_a_template_reads_besides_what_every_template_gets(smollm2_path: Any) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(smollm2_path)
     assert template_switches(tokenizer, TEMPLATE) == {"enable_thinking", "style"}
+    # It has none, or cannot be parsed.
+    assert template_switches(tokenizer, None) == template_switches(tokenizer, "{% if %}") == frozenset()
 
 
-def test_a_template_may_have_none(tokenizer: Any) -> None:
-    assert template_switches(tokenizer, None) == frozenset()
+SYSTEM, ASSISTANT, TOOL = ({"role": role, "content": role} for role in ("system", "assistant", "tool"))
+TALK = [SYSTEM, USER, ASSISTANT, {**USER, "content": "again"}, TOOL, ASSISTANT, {**USER, "content": "last"}]
 
 
-def test_a_template_that_cannot_be_parsed_has_none(tokenizer: Any) -> None:
-    assert template_switches(tokenizer, "{% if %}") == frozenset()
+async def test_as_few_of_the_oldest_turns_go_as_make_it_fit() -> None:
+    for talk, most, left in (
+        (TALK, 6, [0, 3, 4, 5, 6]),
+        (TALK, 5, [0, 3, 4, 5, 6]),
+        (TALK, 4, [0, 6]),
+        (TALK, 2, [0, 6]),
+        (TALK, 1, None),
+        # System messages stay wherever they are, and so does what follows the last question.
+        ([ASSISTANT, USER, SYSTEM, ASSISTANT, USER, TOOL], 9, [1, 2, 3, 4, 5]),
+        ([SYSTEM, USER, TOOL, ASSISTANT], 9, None),
+        ([ASSISTANT], 9, None),
+        ([SYSTEM, *[USER] * 999], 100, [0, *range(901, 1000)]),
+    ):
+        asked: list[int] = []
+
+        async def fits(messages: Any, most: int = most, asked: list[int] = asked) -> bool:
+            asked.append(len(messages))
+            return len(messages) <= most
+
+        expected = None if left is None else [talk[number] for number in left]
+        assert await drop_oldest_turns(talk, fits) == expected
+        assert len(asked) <= 11

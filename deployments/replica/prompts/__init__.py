@@ -1,1 +1,0 @@
-"""From a request to the tokens of its prompt."""

@@ -1,1 +1,0 @@
-"""Exercises made from a text in the words of a list."""

@@ -1,0 +1,194 @@
+"""The forms of answers: completions, and tool calls whose arguments are in listed words."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies
+
+from deployments.errors import EngineError
+from deployments.replica.answers.forms import ChatForm, CompletionForm, ToolCallForm
+from deployments.replica.plain_text import PlainText, reader_after_prompts
+from tests.deployments.replica.world import ReplicaWorld, Said, block, read, refusal
+from vocab.lists.wordlists import WordList
+from vocab.options import ListOptions
+from vocab.text.reader import TextReader
+
+WORDS = WordList("en", ("there", "was", "a", "cat", "the"), "file")
+READER = TextReader(WORDS, ListOptions(case="sentence", end="word"), 5)
+
+
+def test_what_may_follow_prompts_of_text_and_of_tokens_is_the_same(world: ReplicaWorld) -> None:
+    plain, faults = PlainText(world.tokenizer), []
+    for prompt, follows, does_not_follow in (
+        ("Zebedee ran. ", "The cat", " The cat"),
+        ("Zebedee ran.", " The cat", "The cat"),
+        ("Zebedee saw a", " cat", "cat"),
+        ("I am “open<|im_start|>", "The cat", ",cat"),
+        ("I am “open<|im_start|>Zebedee ran. ", "The cat", " The cat"),
+        ("", "The cat", ",cat"),
+    ):
+        tokens = world.tokenizer.encode(prompt)
+        for asked in (prompt, [prompt], [prompt, prompt], *([tokens, [tokens], [tokens, tokens]] if tokens else [])):
+            after = reader_after_prompts(READER, {"prompt": asked}, plain)
+            if not after.is_text(follows) or after.is_text(does_not_follow):
+                faults.append(asked)
+    assert not faults
+
+
+def test_a_prompt_inside_a_word_and_prompts_that_end_differently_are_refused(world: ReplicaWorld) -> None:
+    unspellable = "which the model's tokenizer cannot spell"
+    asked: list[tuple[Any, str]] = [
+        ("There was a ca", "breaks off inside a word: 'ca'"),
+        (["There was a cat. ", "There was a ca"], "breaks off inside a word: 'ca'"),
+        (["There was a cat. ", "There was a cat"], "texts that end differently"),
+        # vLLM's answer would begin with the prompt.
+        ("There was a cat. \U00075d71", unspellable),
+        (["There was a cat. ", "There was a cat. \ufffd"], unspellable),
+    ]
+    for prompt, says in asked:
+        with pytest.raises(EngineError) as refused:
+            reader_after_prompts(READER, {"prompt": prompt}, PlainText(world.tokenizer))
+        assert (refused.value.status, refused.value.param, says in refused.value.message) == (400, "prompt", True)
+
+
+def choice(text: str, **fields: Any) -> dict[str, Any]:
+    logprobs = {"tokens": [text], "token_logprobs": [-1.0], "top_logprobs": [{text: -1.0}], "text_offset": [0]}
+    return {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": None, **fields}
+
+
+@pytest.mark.parametrize(("is_stream", "part"), [(False, "message"), (True, "delta")])
+def test_a_completion_has_the_form_of_a_chat_while_it_is_read(is_stream: bool, part: str) -> None:
+    answer = {"id": "x", "choices": [choice("one ", prompt_token_ids=[7]), {**choice("two"), "logprobs": None}]}
+    form = CompletionForm(is_stream=is_stream)
+    chat = form.to_chat(answer)
+    assert [one[part]["content"] for one in chat["choices"]] == ["one ", "two"]
+    assert [entry["token"] for entry in chat["choices"][0]["logprobs"]["content"]] == ["one "]
+    assert form.from_chat(chat) == answer
+
+
+def test_the_tokens_of_the_prompt_wait_for_the_first_part_that_is_sent() -> None:
+    form = CompletionForm(is_stream=True)
+    form.to_chat({"choices": [choice("o", prompt_token_ids=[7])]})
+    later = form.from_chat(form.to_chat({"choices": [choice("ne ")]}))
+    assert later["choices"][0]["prompt_token_ids"] == [7]
+    assert "prompt_token_ids" not in form.from_chat(form.to_chat({"choices": [choice("two")]}))["choices"][0]
+
+
+JSON = strategies.recursive(
+    strategies.none() | strategies.integers() | strategies.text(),
+    lambda inner: strategies.lists(inner) | strategies.dictionaries(strategies.text(), inner),
+    max_leaves=6,
+)
+OBJECTS = strategies.dictionaries(strategies.text(), JSON, max_size=3)
+
+
+def message(text: str, name: str | None) -> Any:
+    answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
+    [choice] = ToolCallForm(ChatForm(), name, is_stream=False).from_chat(answer)["choices"]
+    assert choice["message"]["content"] is None
+    assert choice["finish_reason"] == ("stop" if name else "tool_calls")
+    return choice["message"]["tool_calls"]
+
+
+def streamed(parts: list[str], name: str | None) -> list[dict[str, Any]]:
+    """Calls put together as OpenAI's clients do."""
+    form, calls = ToolCallForm(ChatForm(), name, is_stream=True), list[dict[str, Any]]()
+    for text in parts:
+        given = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
+        [choice] = form.from_chat(given)["choices"]
+        assert "content" not in choice["delta"]
+        found = choice["delta"].get("tool_calls", [])
+        assert len({call["index"] for call in found}) == len(found)
+        for call in found:
+            if call["index"] == len(calls):
+                assert call["type"] == "function"
+                calls.append({"id": call["id"], "name": call["function"]["name"], "arguments": ""})
+            else:
+                assert call.keys() == {"index", "function"}
+                assert call["function"].keys() == {"arguments"}
+            calls[call["index"]]["arguments"] += call["function"]["arguments"]
+    return calls
+
+
+@given(
+    strategies.lists(strategies.tuples(strategies.text(min_size=1), OBJECTS), min_size=1, max_size=3),
+    strategies.lists(strategies.integers(0, 300)),
+    strategies.booleans(),
+)
+def test_calls_are_found_however_the_text_is_divided(
+    calls: list[tuple[str, Any]], cuts: list[int], ensure_ascii: bool
+) -> None:
+    def parts(text: str) -> list[str]:
+        ends = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+        return [text[start:end] for start, end in pairwise(ends)]
+
+    text = json.dumps([{"name": name, "parameters": given} for name, given in calls], ensure_ascii=ensure_ascii)
+    found = streamed(parts(text), None)
+    assert [(one["name"], json.loads(one["arguments"])) for one in found] == calls
+    assert len({one["id"] for one in found}) == len(calls)
+    made = [one["function"] for one in message(text, None)]
+    assert made == [{"name": one["name"], "arguments": one["arguments"]} for one in found]
+    first = json.dumps(calls[0][1])
+    [one] = streamed(parts(first), "look")
+    assert (one["name"], one["arguments"]) == ("look", first)
+    assert [call["function"] for call in message(first, "look")] == [{"name": "look", "arguments": first}]
+
+
+def test_a_text_that_is_no_call_is_none() -> None:
+    for text in ("", "[", '[{"name": "a", "parameters": ', "dog"):
+        assert message(text, None) == []
+        assert streamed([text], None) == []
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}, "kind": {"const": "zebra"}},
+    "required": ["text", "kind"],
+}
+TOOL = {"type": "function", "function": {"name": "say", "strict": True, "parameters": SCHEMA}}
+NAMED = {"type": "function", "function": {"name": "say"}}
+WAYS: tuple[tuple[Any, str], ...] = (("required", '[{{"name": "say", "parameters": {}}}]'), (NAMED, "{}"))
+"""Values of ``tool_choice``, and the text that is a call with these arguments."""
+
+
+async def ask(world: ReplicaWorld, text: str, tool_choice: Any, **fields: Any) -> list[Any]:
+    world.engine.said = [Said([*text, ""])]
+    return await world.ask(world.vocabulary, tools=[TOOL], tool_choice=tool_choice, **{"max_tokens": 99, **fields})
+
+
+async def test_an_answer_has_calls_and_the_engine_only_the_prompt(world: ReplicaWorld) -> None:
+    arguments = '{"text": "the cat", "kind": "zebra"}'
+    for tool_choice, text in WAYS:
+        items = await ask(world, text.format(arguments), tool_choice)
+        [made] = read(items)[0][0]["choices"]
+        [call] = made["message"]["tool_calls"]
+        assert call["function"] == {"name": "say", "arguments": arguments}
+        assert (block(items)["num_words"], block(items)["num_fixed_strings"]) == (2, 1 if tool_choice is NAMED else 2)
+        assert world.reference.schema is not None
+
+
+async def test_arguments_that_leave_the_list_or_the_schema_are_never_an_answer(world: ReplicaWorld) -> None:
+    faults = []
+    for arguments in (
+        '{"text": "the zoo", "kind": "zebra"}',
+        '{"text": "the cat", "kind": "horse"}',
+        '{"word": "the cat", "kind": "zebra"}',
+        '{"text": "the cat"}',
+        '{"text": "the cat", "kind": "zebra"',
+    ):
+        for (tool_choice, text), stream in ((way, stream) for way in WAYS for stream in (False, True)):
+            *sent, error = await ask(world, text.format(arguments), tool_choice, stream=stream)
+            told = json.dumps(read(sent)[0])
+            leaks = [one for one in ("zoo", "horse", "word") if f" {one}" in told or f'\\"{one}' in told]
+            if (error.status, error.code) != (500, "unlisted_text") or leaks or (sent and not stream):
+                faults.append((arguments, tool_choice, stream, leaks, error))
+    assert not faults
+
+
+async def test_too_small_a_budget_for_a_call_is_refused(world: ReplicaWorld) -> None:
+    for max_tokens in (1, 8):
+        error = refusal(await ask(world, "x", "required", max_tokens=max_tokens))
+        assert error.param == "max_tokens"
+        assert "must be at least" in error.message
