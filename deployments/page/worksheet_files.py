@@ -26,6 +26,7 @@ from deployments.protocol.documents import (
     Questions,
     TrueFalse,
     WorksheetRequest,
+    paragraphs,
 )
 
 _KEY: Final = "Key"

@@ -19,8 +19,8 @@ from deployments.contract import BEGUN, ENGINE_DEAD, ENGINE_START_S, Decoding, R
 from deployments.errors import ApiError, EngineError
 from deployments.ingress.replicas import Backend
 from deployments.protocol.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
-from deployments.settings.types import Autoscaling
 from deployments.settings.service import Settings
+from deployments.settings.types import Autoscaling
 from tests.deployments.front import (
     CHAT,
     COMPLETIONS,

@@ -3,7 +3,6 @@
 ``e2e`` tests ask the real engine.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import takewhile
@@ -18,6 +17,7 @@ from deployments.contract import (
     Caller,
     ChatBody,
     Decoding,
+    LineRequest,
     NewWordsAsked,
     TextRequest,
     TokensRequest,
@@ -279,10 +279,10 @@ async def test_no_unlisted_word_leaves_in_lines_of_batches(world: ReplicaWorld) 
             vocab["rescue"] = decoding["rescue"]
         body = {**BODY, "max_tokens": MAX_TOKENS, "seed": seed, "vocab": vocab, **fields}
         body |= {name: width for name, width in decoding.items() if name in ("num_beams", "best_of")}
-        answer = await world.replica.answer_line({"body": json.dumps(body), "request_id": "line", "owner": "alice"})
-        statuses.add(answer["status"])
-        if answer["status"] == 200:
-            assert_nothing_unlisted(world, [json.loads(answer["body"])], is_cut="stop" in fields)
+        answer = await world.replica.answer_line(LineRequest(body, "alice", "line"))
+        statuses.add(200 if isinstance(answer, dict) else answer.status)
+        if isinstance(answer, dict):
+            assert_nothing_unlisted(world, [answer], is_cut="stop" in fields)
     assert statuses == {200, 500}
 
 

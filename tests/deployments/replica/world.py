@@ -33,6 +33,7 @@ from deployments.contract import (
     Caller,
     Decoding,
     LineAnswer,
+    LineRequest,
     ReplicaRequest,
     ResolvedVocabulary,
     TextRequest,
@@ -334,8 +335,7 @@ class ReplicaWorld:
         return await self.items(TextRequest(body, vocabulary, how, Caller(owner, "req-1")))
 
     async def line(self, **fields: Any) -> LineAnswer:
-        body = json.dumps({**BODY, **fields})
-        return await self.replica.answer_line({"body": body, "request_id": "line", "owner": "alice"})
+        return await self.replica.answer_line(LineRequest({**BODY, **fields}, "alice", "line"))
 
     async def tool(self, tool: Tool, spec: VocabularySpec | None = None, **body: Any) -> list[Any]:
         """The items of the answer of a word tool."""
