@@ -6,7 +6,7 @@ answered here, by a search over the engine's own client; others pass through.
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -22,10 +22,10 @@ from deployments.contract import Decoding
 from deployments.search.generator import CachedSteps, EngineGenerator, end_tokens, sentence_tokens
 from deployments.search.logprobs import LOGPROBS_ARGUMENT, LogprobRecorder
 from deployments.search.pacing import StreamPacer
-from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
+from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchOutputs, SearchRequest
 from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
 from deployments.search.token_details import DETAILS_ARGUMENT, DetailRecorder
-from deployments.search.tokens import CUT_CHARACTER, Constraint, ListedLogprobs, scores_of
+from deployments.search.tokens import Constraint, ListedLogprobs, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.generator import Continuation
@@ -196,11 +196,11 @@ class SearchClient:
             for index in range(number)
         ]
 
-    def _outputs(self, request_id: str, prompt: Any, generator: EngineGenerator) -> "_Outputs":
-        return _Outputs(request_id, prompt, self._client.renderer.get_eos_token_id(), generator.end_tokens)
+    def _outputs(self, request_id: str, prompt: Any, generator: EngineGenerator) -> SearchOutputs:
+        return SearchOutputs(request_id, prompt, self._client.renderer.get_eos_token_id(), generator.end_tokens)
 
     async def _by_sentences(
-        self, generator: EngineGenerator, params: SamplingParams, search: SearchRequest, outputs: "_Outputs"
+        self, generator: EngineGenerator, params: SamplingParams, search: SearchRequest, outputs: SearchOutputs
     ) -> AsyncGenerator[RequestOutput, None]:
         """Search sentence by sentence: yield a stream's parts as they are chosen, else the whole text."""
         decoding, parts = search.decoding, list[Continuation]()
@@ -390,62 +390,6 @@ def _add_score(score: TextScore, completion: CompletionOutput, *, is_masked: boo
         score.log_weight + math.fsum(one.log_weight for one in drawn),
         score.num_tokens + len(drawn),
     )
-
-
-class _Outputs:
-    """Turns the results of a search into outputs of vLLM's engine, which its server formats alike.
-
-    ``eos_token`` is the tokenizer's own end token; unlike others, vLLM does not name it as the reason of an end.
-    """
-
-    def __init__(
-        self, request_id: str, prompt: Mapping[str, Any], eos_token: int | None, end_tokens: frozenset[int]
-    ) -> None:
-        self._request_id = request_id
-        self._prompt = prompt
-        self.named_ends = end_tokens - {eos_token}
-
-    def whole(self, texts: Sequence[Continuation]) -> RequestOutput:
-        """Return whole texts as the choices of one finished output."""
-        return self.of([self._completion(index, text) for index, text in enumerate(texts)], finished=True)
-
-    def part(self, part: Continuation) -> RequestOutput:
-        """Return part of the only choice as an output, finished unless it ends with a sentence."""
-        return self.of([self._completion(0, part)], finished=part.finish != "sentence")
-
-    def join_parts(self, parts: Sequence[Continuation]) -> RequestOutput:
-        """Return all parts of the only choice as one finished output."""
-        last = self._completion(0, parts[-1])
-        last.text = "".join(part.text for part in parts)
-        last.token_ids = [token for part in parts for token in part.tokens]
-        return self.of([last], finished=True)
-
-    def of(self, completions: list[CompletionOutput], *, finished: bool) -> RequestOutput:
-        """Build vLLM's output of the request from its choices."""
-        return RequestOutput(
-            request_id=self._request_id,
-            prompt=self._prompt.get("prompt"),
-            prompt_token_ids=self._prompt["prompt_token_ids"],
-            prompt_logprobs=None,
-            outputs=completions,
-            finished=finished,
-        )
-
-    def _completion(self, index: int, text: Continuation) -> CompletionOutput:
-        """Build vLLM's choice from a text, with the reason of its end as vLLM names it."""
-        stop_reason: int | str | None = text.stop_reason
-        if text.finish == "stop" and stop_reason is None and text.tokens[-1] in self.named_ends:
-            stop_reason = text.tokens[-1]
-        return CompletionOutput(
-            index=index,
-            # vLLM leaves half a character out.
-            text=text.text.removesuffix(CUT_CHARACTER) if text.finish == "length" else text.text,
-            token_ids=list(text.tokens),
-            cumulative_logprob=None,
-            logprobs=None,
-            finish_reason=None if text.finish == "sentence" else text.finish,
-            stop_reason=stop_reason,
-        )
 
 
 def _trace_headers() -> dict[str, str] | None:
