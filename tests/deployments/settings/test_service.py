@@ -133,8 +133,10 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         ({"cors_origins": ["a.example"]}, {}, ["cors_origins", "https://app.example.com"]),
         ({}, {"WORDBOUND_CORS_ORIGINS": "https://A.example"}, ["WORDBOUND_CORS_ORIGINS", "small letters"]),
     ]
-    for name in ("wordlist_dir", "secrets_dir", "env_file"):
-        faults.append(({name: "lists"}, {}, [f"{name}='lists': expected an absolute path"]))
+    faults += [
+        ({name: "lists"}, {}, [f"{name}='lists': expected an absolute path"])
+        for name in ("wordlist_dir", "secrets_dir", "env_file")
+    ]
     for args, environment, parts in faults:
         message = refusal(environment, **args)
         assert not [part for part in parts if part not in message], message
