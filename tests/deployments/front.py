@@ -182,7 +182,8 @@ class Exchange:
 @contextmanager
 def running(app: ASGIApp, http: Any) -> Iterator[int]:
     """Run an application under a real server with this HTTP parser, and yield its port."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, http=http, ws="none", lifespan="off", log_config=None))
+    config = uvicorn.Config(app, interface="asgi3", port=0, http=http, ws="none", lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=asyncio.run, args=(server.serve(),), daemon=True)
     thread.start()
     wait_until(lambda: server.started)

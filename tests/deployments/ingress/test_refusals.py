@@ -154,7 +154,7 @@ SAID: list[tuple[str, dict[str, Any], str, str]] = [
     )],
     (DOCUMENTS, {"text": "page\fbreak\u0007"}, "text",
      "'text' must be without U+0007 (at 10), which a document cannot hold: leave it out."),
-    (WORKSHEET, {"exercises": [{"kind": "questions", "items": [QUESTION | {"answer": 2}]}]}, "exercises[0]",
+    (WORKSHEET, {"exercises": [{"kind": "questions", "items": [QUESTION | {"answer": 2}]}]}, "exercises[0].items[0]",
      "one of its 2 options"),
 ]  # fmt: skip
 """What is refused, by the name of which field, and a part of what is said of it."""

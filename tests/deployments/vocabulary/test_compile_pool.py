@@ -71,9 +71,7 @@ def inline(*words: str) -> CompileList:
     return CompileList("en", words)
 
 
-async def test_named_lists_have_a_process_and_lists_of_clients_changes_and_the_shortest_text_another(
-    world: Faulty,
-) -> None:
+async def test_named_lists_have_a_process_and_clients_lists_and_changes_another(world: Faulty) -> None:
     await world.compiler.warm_up()
     [first] = world.compiler.pids()
     named, own = await asyncio.gather(world.make(world.named("pets", "the", "cat")), world.make(inline("the", "cat")))
