@@ -86,6 +86,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/lint-imports --config tests/seams.toml
 	$(MAKE) --no-print-directory types
 
 types: $(READY)

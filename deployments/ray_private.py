@@ -1,7 +1,7 @@
 """All that the service uses of Ray that has no public name, written for Ray 2.60 with vLLM 0.29, and waiting for a
 replica no longer than there is one: a handle without any waits until there is, however long that takes to start.
 
-An upgrade of Ray that moves any of it breaks here, and in ``tests/deployments/test_ray_private.py``. What brings vLLM
+An upgrade of Ray that moves any of it breaks here, and in ``tests/inner/test_ray_private.py``. What brings vLLM
 along is imported where it is first used: ingresses and proxies need none of it. Attributes of ``ASGIReceiveProxy`` are
 looked for where they are used (``ingress/connections``), which go on without them.
 """

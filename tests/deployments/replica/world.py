@@ -49,7 +49,7 @@ from deployments.replica.engine.health import PROOF_LIST
 from deployments.replica.engine.loaded_adapters import EngineAdapters
 from deployments.settings.service import Settings
 from tests.deployments.handles import Handle
-from tests.deployments.search.toy_engine import ToyEngine, joined
+from tests.deployments.replica.toy_engine import ToyEngine, joined
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.compiled_list import CompiledList

@@ -13,7 +13,8 @@ from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
 from deployments.contract import Decoding
 from tests.checker import SENTENCE_END
-from tests.deployments.search.test_client import (
+from tests.deployments.replica.toy_engine import ToyEngine
+from tests.inner.search.test_client import (
     BUDGET,
     PROMPT,
     World,
@@ -23,7 +24,6 @@ from tests.deployments.search.test_client import (
     outputs_of,
     search_for,
 )
-from tests.deployments.search.toy_engine import ToyEngine
 from vocab.options import ListOptions
 
 RESCUE = Decoding(rescue=0.15)

@@ -18,7 +18,7 @@ from deployments.contract import Decoding
 from deployments.search.client import SearchClient
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.tokens import EngineStepError, ListFaultError
-from tests.deployments.search.toy_engine import ToyEngine
+from tests.deployments.replica.toy_engine import ToyEngine
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
