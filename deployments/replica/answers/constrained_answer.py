@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from deployments.contract import ENGINE_START_S, UNLISTED_TEXT
-from deployments.errors import EngineError, OverloadedError
+from deployments.errors import ApiError, EngineError, OverloadedError
 from deployments.metrics import LOG_MASS, WORDS
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.search.request import AnswerCost
@@ -346,13 +346,13 @@ def _num_bytes(text: str) -> int:
     return len(text.encode())
 
 
-def to_engine_error(error: Exception, request_id: str) -> EngineError:
+def to_engine_error(error: Exception, request_id: str) -> ApiError:
     """Map an exception to the error that the client gets, and log faults of the service."""
-    if isinstance(error, EngineError):
-        return error
     if isinstance(error, OverloadedError):
         # The vocabulary deployment is away, and the list is not on this node.
         return EngineError(error.status, error.message, code=error.code, retry_after_s=ENGINE_START_S)
+    if isinstance(error, ApiError):
+        return error
     if isinstance(error, UnlistedTextError):
         logger.error("request %s: the engine did not keep to the list (%s)", request_id, error)
         return EngineError(500, "The engine did not keep to the word list, so there is no answer.", code=UNLISTED_TEXT)

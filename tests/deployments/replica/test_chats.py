@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from deployments.contract import Decoding
+from deployments.errors import ConflictError
 from deployments.replica.answers.forms import with_timing
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.health import check_context
@@ -149,6 +150,13 @@ async def test_a_grammar_has_neither_states_nor_rules_against_runs(xgrammar: Rep
     assert not xgrammar.engine.requests
     xgrammar.engine.said = [TEXT]
     assert parts(await xgrammar.ask(xgrammar.vocabulary, Decoding())) == ["The cat sat."]
+
+
+async def test_an_error_of_the_service_is_told_as_it_is(world: ReplicaWorld) -> None:
+    world.engine.failure = ConflictError("It is being replaced.", "model", "being_replaced")
+    for vocabulary in (None, world.vocabulary):
+        error = refusal(await world.ask(vocabulary))
+        assert (error.status, error.param, error.code) == (409, "model", "being_replaced")
 
 
 async def test_a_failure_of_the_engine_tells_nothing_and_ends_a_stream(world: ReplicaWorld) -> None:
