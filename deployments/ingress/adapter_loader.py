@@ -109,7 +109,7 @@ class AdapterLoader:
 
     def __init__(self, settings: Settings, backend: Backend) -> None:
         self._settings = settings
-        self._call_all = backend.call_all
+        self._backend = backend
 
     async def load(self, name: str, source: str, *, replaces: bool) -> None:
         """Have every replica load an adapter, those that start later too.
@@ -190,7 +190,7 @@ class AdapterLoader:
 
     async def _preload(self, name: str, added: Registered) -> None:
         """Have every replica load an adapter; raise where one refuses it, fails, or none runs."""
-        answers = await self._call_all(PRELOAD, name, added)
+        answers = await self._backend.call_all(PRELOAD, name, added)
         faults = [answer for answer in answers if isinstance(answer, str)]
         errors = [answer for answer in answers if isinstance(answer, BaseException)]
         # A replica that has just died reads the register when it is started again.
@@ -204,7 +204,7 @@ class AdapterLoader:
             raise OverloadedError(f"{what}. Try again when all do; any request starts one.", ENGINE_START_S)
 
     async def _sync(self) -> None:
-        for answer in await self._call_all(SYNC):
+        for answer in await self._backend.call_all(SYNC):
             if isinstance(answer, BaseException):
                 # It does so by itself in a few seconds, and before it refuses a name that it does not know.
                 logger.warning("a replica has not taken up the change of adapters yet: %r", answer)

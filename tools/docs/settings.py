@@ -20,8 +20,8 @@ _FILES: Final = {
     "Limits": "limits",
     "BatchLimits": "limits",
     "Key": "keys",
-    "Autoscaling": "scaling",
-    "Policy": "scaling",
+    "Autoscaling": "types",
+    "Policy": "types",
 }
 _HEADING: Final = re.compile(r"^    # ([A-Z][\w ]+)$", re.MULTILINE)
 """A comment between the settings of the class, such as "The model"."""
