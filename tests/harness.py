@@ -70,8 +70,7 @@ class Demo(Service):
         return super().environment() | self.variables
 
     def start(self, *locks: BinaryIO) -> None:
-        # Orphans become children of this process, which can reap them (Linux's PR_SET_CHILD_SUBREAPER is 36).
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+        _adopt_orphans(1)
         super().start(*locks)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -95,6 +94,7 @@ class Demo(Service):
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
+        _adopt_orphans(0)
 
     def processes(self) -> list[int]:
         """The ids of all other processes with this run's mark, which children inherit."""
@@ -106,6 +106,12 @@ class Demo(Service):
                 if process != os.getpid() and mark in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
                     found.append(process)
         return found
+
+
+def _adopt_orphans(whether: int) -> None:
+    """Have orphans of a run become children of this process, which can reap them, or of init again."""
+    # Linux's PR_SET_CHILD_SUBREAPER.
+    ctypes.CDLL(None).prctl(36, whether, 0, 0, 0)
 
 
 def gemma_tokenizer_path() -> Path:
