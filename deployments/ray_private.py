@@ -1,13 +1,10 @@
-"""All that the service uses of Ray that has no public name, written for Ray 2.60 with vLLM 0.29, and waiting for a
-replica no longer than there is one: a handle without any waits until there is, however long that takes to start.
+"""All that the service uses of Ray that has no public name, written for Ray 2.60 with vLLM 0.29.
 
 An upgrade of Ray that moves any of it breaks here, and in ``tests/inner/test_ray_private.py``. What brings vLLM
 along is imported where it is first used: ingresses and proxies need none of it. Attributes of ``ASGIReceiveProxy`` are
 looked for where they are used (``ingress/connections``), which go on without them.
 """
 
-import asyncio
-from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,9 +24,6 @@ __all__ = ["ASGIReceiveProxy", "CallbackBase", "VLLMEngine", "vLLMEngineStageUDF
 
 SESSION_ID_HEADER: Final[str] = getattr(constants, "SERVE_SESSION_ID", "x-session-id")
 """The header by which Serve routes a session; an operator may have given it another name."""
-
-_CHECK_S: Final = 0.1
-"""How often to check whether there is a replica at all while requests wait for one."""
 
 _ENGINE: Final = "ray.llm._internal.serve.engines.vllm.vllm_engine"
 _LAZY: Final = {
@@ -111,45 +105,8 @@ def has_no_replica(handle: DeploymentHandle) -> bool:
     return known is not None and not known and bool(handle.running_replicas_populated())
 
 
-def abandon(answer: asyncio.Future[Any]) -> None:
-    """Cancel what nobody waits for any more, and take the error with which it may end.
-
-    What awaits a response of a handle that was cancelled ends with an error of Serve's, and asyncio logs one that
-    nobody has taken.
-    """
-    answer.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-    answer.cancel()
-
-
 def waits_in(handle: DeploymentHandle, request_id: str) -> bool:
     """Return whether a request waits in this process for a replica of the deployment; False if unknown."""
     router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
     waiting = getattr(getattr(router, "request_router", None), "_pending_requests_to_fulfill", ())
     return any(one.metadata.request_id == request_id and not one.future.done() for one in waiting)
-
-
-class Watch:
-    """One polling task that completes the futures of all waiters once ``has_happened``; it runs while any wait."""
-
-    def __init__(self, has_happened: Callable[[], bool]) -> None:
-        self._has_happened = has_happened
-        self._waiting = set[asyncio.Future[None]]()
-        self._task: asyncio.Task[None] | None = None
-
-    def add(self) -> asyncio.Future[None]:
-        """Return a future that completes once ``has_happened``; cancel it to stop waiting."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        future.add_done_callback(self._waiting.discard)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
-        return future
-
-    async def _run(self) -> None:
-        while self._waiting:
-            await asyncio.sleep(_CHECK_S)
-            if self._has_happened():
-                for future in list(self._waiting):
-                    # One that was cancelled just now has not been discarded yet.
-                    if not future.done():
-                        future.set_result(None)

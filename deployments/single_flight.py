@@ -1,13 +1,16 @@
-"""Results that are made once however many callers ask for them, the last few of them cached."""
+"""Waiting together: results that are made once however many ask for them, and one watch for all who wait."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from cachetools import Cache, LRUCache
 
 T = TypeVar("T")
+
+_CHECK_S: Final = 0.1
+"""How often to check whether there is a replica at all while requests wait for one."""
 
 
 class SingleFlight:
@@ -91,3 +94,40 @@ class SingleFlight:
         if failed and self._tasks.get(key) is task:
             del self._tasks[key]
         self._on_made()
+
+
+class Watch:
+    """One polling task that completes the futures of all waiters once ``has_happened``; it runs while any wait."""
+
+    def __init__(self, has_happened: Callable[[], bool]) -> None:
+        self._has_happened = has_happened
+        self._waiting = set[asyncio.Future[None]]()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self) -> asyncio.Future[None]:
+        """Return a future that completes once ``has_happened``; cancel it to stop waiting."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return future
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(_CHECK_S)
+            if self._has_happened():
+                for future in list(self._waiting):
+                    # One that was cancelled just now has not been discarded yet.
+                    if not future.done():
+                        future.set_result(None)
+
+
+def abandon(answer: asyncio.Future[Any]) -> None:
+    """Cancel what nobody waits for any more, and take the error with which it may end.
+
+    What awaits a response of a handle that was cancelled ends with an error of Serve's, and asyncio logs one that
+    nobody has taken.
+    """
+    answer.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+    answer.cancel()

@@ -24,8 +24,9 @@ from deployments.contract import (
     TokensRequest,
 )
 from deployments.errors import EngineError, OverloadedError
-from deployments.ray_private import Watch, abandon, has_no_replica
+from deployments.ray_private import has_no_replica
 from deployments.settings.service import Settings
+from deployments.single_flight import Watch, abandon
 from deployments.vocabulary.client import VocabularyClient
 
 logger = logging.getLogger("ray.serve.wordbound")

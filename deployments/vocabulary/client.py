@@ -15,8 +15,9 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import ENGINE_START_S, ResolvedVocabulary, VocabularySpec
 from deployments.errors import UNAVAILABLE, OverloadedError, root_cause
-from deployments.ray_private import Watch, abandon, has_no_replica
+from deployments.ray_private import has_no_replica
 from deployments.settings.keys import NO_OWNER
+from deployments.single_flight import Watch, abandon
 from deployments.vocabulary.queries import Question
 from vocab.errors import VocabularyError
 

@@ -20,8 +20,8 @@ from functools import partial
 from typing import Any, Final
 
 from deployments.fair_semaphore import FairSemaphore
-from deployments.ray_private import abandon
 from deployments.settings.keys import NO_OWNER
+from deployments.single_flight import abandon
 from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from vocab.compiler.jobs import ChangeList, CheckStructure, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.errors import CompileError, CompileQueueError, CompileTimeoutError, ListTooLargeError

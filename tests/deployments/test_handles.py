@@ -13,8 +13,9 @@ from ray.serve.handle import DeploymentResponse, DeploymentResponseGenerator
 
 from deployments.contract import Caller, Decoding, TextRequest, VocabularySpec
 from deployments.ingress.replicas import Backend
-from deployments.ray_private import Watch, has_no_replica
+from deployments.ray_private import has_no_replica
 from deployments.settings.service import Settings
+from deployments.single_flight import Watch
 
 
 def handle(replicas: dict[str, Any] | None, *, is_populated: bool = True) -> Any:
@@ -34,7 +35,7 @@ def test_there_is_none_where_the_last_one_is_known_to_be_gone() -> None:
 
 
 async def test_a_watch_passes_over_who_has_just_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.ray_private._CHECK_S", 0.001)
+    monkeypatch.setattr("deployments.single_flight._CHECK_S", 0.001)
     waiting: list[asyncio.Future[None]] = []
 
     def has_happened() -> bool:

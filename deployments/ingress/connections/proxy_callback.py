@@ -25,7 +25,8 @@ from deployments.ingress.connections.idle_connections import TIMEOUT_S, IdleConn
 from deployments.ingress.connections.read_ahead import limit_client
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
 from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE, run_ready_hook
-from deployments.ray_private import SESSION_ID_HEADER, Watch, handles_of_proxy, has_no_replica, waits_in
+from deployments.ray_private import SESSION_ID_HEADER, handles_of_proxy, has_no_replica, waits_in
+from deployments.single_flight import Watch
 
 _TRUSTED_BY_SERVE: Final = frozenset(
     name.lower().replace("_", "-").encode()

@@ -135,7 +135,7 @@ async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(
         return num_looks == 3
 
     monkeypatch.setattr("deployments.ingress.replicas.has_no_replica", has_no_replica)
-    monkeypatch.setattr("deployments.ray_private._CHECK_S", 0.05)
+    monkeypatch.setattr("deployments.single_flight._CHECK_S", 0.05)
     handle, client = over(Replies())
     async with client:
         answers = await asyncio.gather(*(client.post(CHAT, json=chat_body()) for _ in range(10)))
