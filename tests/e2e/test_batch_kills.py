@@ -158,6 +158,9 @@ def kill(demo: Demo, victim: Victim) -> None:
         for process in demo.processes():
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while demo.processes() and time.monotonic() < deadline:
+            time.sleep(0.2)
         return
     [process] = processes_named(NAMES[victim], demo.processes())
     os.kill(process, signal.SIGKILL)
