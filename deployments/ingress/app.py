@@ -32,7 +32,7 @@ from deployments.page.bundle import Bundle
 from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.answers import Health, Model, ModelList
 from deployments.protocol.openapi import document, documentation
-from deployments.protocol.reader import AdapterNames, model_not_found
+from deployments.protocol.reader import ServedModel, model_not_found
 from deployments.rates import Rates
 from deployments.settings.service import Settings
 
@@ -190,11 +190,11 @@ def _add_models(routes: Routes, settings: Settings, backend: Backend) -> None:
         "max_input_tokens": settings.limits.max_input_tokens,
         "max_output_tokens": settings.limits.max_new_tokens,
     }
-    adapters = AdapterNames.of(settings)
+    register = ServedModel.of(settings).register
 
     async def cards() -> list[dict[str, Any]]:
         """Return OpenAI's model objects of the model and all its adapters."""
-        loaded = {} if adapters.register is None else await asyncio.to_thread(adapters.register.read)
+        loaded = {} if register is None else await asyncio.to_thread(register.read)
         roots = settings.lora | {name: one.source for name, one in loaded.items() if name not in settings.lora}
         of_adapters = [{**card, "id": name, "root": root, "parent": card["id"]} for name, root in roots.items()]
         length = await backend.context_length()

@@ -11,7 +11,7 @@ from typing_extensions import override
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
 from deployments.protocol.decoding import AuthorMembers, DecodingMembers
-from deployments.protocol.reader import NO_ADAPTERS, AdapterNames
+from deployments.protocol.reader import ServedModel
 from deployments.protocol.structure import JsonSchema
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, NamesModel, member_names, validate
 from deployments.protocol.vocabulary import ChangedWords, VocabularyFields, clean_entries
@@ -182,15 +182,13 @@ def _nearest(text: str, start: int) -> str:
     return f"the nearest is {printable(match[0])!r}, from {match.start()} to {match.end()}"
 
 
-def read_tool(
-    model: type[ToolFields], body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS
-) -> ToolRequest:
+def read_tool(model: type[ToolFields], body: Any, *, served: ServedModel) -> ToolRequest:
     """Check the parsed body of a request to a word tool: it needs a vocabulary, without members about answers.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    request = validate(model, body, limits)
+    request = validate(model, body, served.limits)
     vocabulary = request.vocabulary()
     if vocabulary is None:
         raise BadRequestError(
@@ -203,8 +201,8 @@ def read_tool(
                     f"'vocab.{name}' is about how an answer is written. Leave it out.", f"vocab.{name}"
                 )
     given = request.model_dump(exclude_none=True, exclude=set(VocabularyFields.model_fields))
-    adapters.check_body(given, model_id)
-    adapters.check_asked(request.adapter, given.get("model", model_id), model_id)
+    served.check_body(given)
+    served.check_adapter(request.adapter, given.get("model", served.model_id))
     request.check(vocabulary)
     return ToolRequest({**model.defaults, **given, "adapter": request.adapter}, vocabulary, request.list_param)
 

@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from deployments.errors import ApiError
-from deployments.protocol.reader import ChatRequest, ChatRequestReader, CompletionRequestReader
-from tests.deployments.front import LIMITS, MODEL, chat_body, completion_body
+from deployments.protocol.reader import ChatRequest, ChatRequestReader, CompletionRequestReader, ServedModel
+from tests.deployments.front import LIMITS, MODEL, SERVED, chat_body, completion_body
 
-READER = ChatRequestReader(MODEL, LIMITS)
-COMPLETIONS = CompletionRequestReader(MODEL, LIMITS, hint=False)
+READER = ChatRequestReader(SERVED)
+COMPLETIONS = CompletionRequestReader(SERVED, hint=False)
 
 TOKEN_IDS = [1, 2, 3]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -19,9 +19,17 @@ BEGUN = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content":
 NO_OBJECTS: list[Any] = [None, [], 1, "chat", True, [{}]]
 """Bodies that are none."""
 
+CANARY = "canary"
+"""In a value that is refused: no message repeats it."""
+
 Fault: TypeAlias = tuple[dict[str, Any], str, str]
 """The fields of a request, the ``param`` of its refusal, and a part of the message. A ``param`` that ends with "…" is
 the beginning of one."""
+
+
+def limited(**limits: Any) -> ServedModel:
+    """The model of a service that has other limits."""
+    return ServedModel(MODEL, LIMITS.model_copy(update=limits))
 
 
 def read_chat(**fields: Any) -> ChatRequest:
@@ -39,8 +47,8 @@ def refusal(read: Callable[..., Any] = read_chat, **fields: Any) -> ApiError:
     return caught.value
 
 
-def refused_otherwise(faults: Iterable[Fault], read: Callable[..., Any] = read_chat) -> list[str]:
-    """Those that are taken, or refused with another status than 400, another ``param`` or another message."""
+def refused_otherwise(faults: Iterable[Fault], read: Callable[..., Any] = read_chat, *, status: int = 400) -> list[str]:
+    """Those that are taken, or refused with another status, another ``param`` or another message."""
     others = []
     for fields, param, part in faults:
         try:
@@ -49,7 +57,8 @@ def refused_otherwise(faults: Iterable[Fault], read: Callable[..., Any] = read_c
             found = error.param or ""
             is_it = found.startswith(param[:-1]) if param.endswith("…") else found == param
             is_short = len(error.to_json()) <= 4096
-            if not (is_it and error.status == 400 and is_short and part in error.message):
+            is_repeated = CANARY in error.message and "Unknown" not in error.message
+            if not (is_it and error.status == status and is_short and part in error.message) or is_repeated:
                 others.append(f"{str(fields)[:200]}: {error.status}, {found}: {error.message[:200]}")
         else:
             others.append(f"{str(fields)[:200]}: taken")

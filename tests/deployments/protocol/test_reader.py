@@ -1,4 +1,4 @@
-"""Rows 12 to 16, 19 and 21 to 25 of the faults: what a chat request may say."""
+"""What a chat request may say."""
 
 import pickle
 import time
@@ -20,6 +20,7 @@ from tests.deployments.protocol.readers import (
     READER,
     TOOL,
     each,
+    limited,
     not_taken,
     read_chat,
     refusal,
@@ -91,10 +92,6 @@ def test_a_value_out_of_range_or_of_another_type_is_refused() -> None:
     assert not refused_otherwise(({name: value}, f"{name}…", "") for name, value in each(BAD_VALUES))
 
 
-def test_structural_tags_of_the_client_are_not_supported() -> None:
-    assert "not supported here" in refusal(structured_outputs={"structural_tag": "canary"}).message
-
-
 def test_a_field_that_is_not_supported_is_refused_whatever_its_value() -> None:
     names = ChatCompletionRequest.unsupported | {"guided_json", "guided_decoding_backend", "guided_whatever"}
     values = ["x", {}, True, False, 1]
@@ -117,14 +114,6 @@ def test_bookkeeping_never_reaches_the_engine() -> None:
     }
     for name, value in fields.items():
         assert read_chat(**{name: value}).body == read_chat().body, name
-
-
-def test_an_unknown_field_is_refused_and_a_near_one_suggested() -> None:
-    error = refusal(temprature=1)
-    assert error.param == "temprature"
-    assert "Did you mean 'temperature'?" in error.message
-    assert "Did you mean" not in refusal(zzzzzz=1).message
-    assert refusal(zzzzzz=None).status == 400
 
 
 def test_an_unknown_vocabulary_field_is_an_error_that_lists_the_known_ones() -> None:
@@ -192,7 +181,7 @@ def test_an_absent_budget_is_the_cap() -> None:
 
 @pytest.mark.parametrize("structure", [{"regex": "a+"}, {"grammar": 'root ::= "a"+'}])
 def test_beside_a_grammar_a_budget_has_a_limit_of_its_own(structure: dict[str, str]) -> None:
-    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"max_new_tokens": 4096, "max_grammar_tokens": 100}))
+    reader = ChatRequestReader(limited(max_new_tokens=4096, max_grammar_tokens=100))
     for asked in ({"max_tokens": 101}, {}):
         with pytest.raises(BadRequestError, match=r"at most 100 with .* \(limits.max_grammar_tokens\)") as caught:
             reader.read({**chat_body(), "max_tokens": None, **asked, "structured_outputs": structure})
@@ -204,7 +193,7 @@ def test_beside_a_grammar_a_budget_has_a_limit_of_its_own(structure: dict[str, s
 
 
 def test_where_budgets_are_a_set_others_are_refused_and_the_largest_is_the_default() -> None:
-    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"allowed_new_tokens": (64, 16)}))
+    reader = ChatRequestReader(limited(allowed_new_tokens=(64, 16)))
     assert reader.read(chat_body()).body["max_tokens"] == 64
     for name in ("max_tokens", "max_completion_tokens"):
         assert reader.read({**chat_body(), name: 16}).body["max_tokens"] == 16
