@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 
+from deployments.adapter_register import Register
 from deployments.errors import NotFoundError
 from deployments.ingress.adapter_loader import add_adapters
 from deployments.ingress.connections.budgets import Backlog
@@ -32,7 +33,7 @@ from deployments.page.bundle import Bundle
 from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.answers import Health, Model, ModelList
 from deployments.protocol.openapi import document, documentation
-from deployments.protocol.reader import ServedModel, model_not_found
+from deployments.protocol.reader import model_not_found
 from deployments.rates import Rates
 from deployments.settings.service import Settings
 
@@ -190,7 +191,7 @@ def _add_models(routes: Routes, settings: Settings, backend: Backend) -> None:
         "max_input_tokens": settings.limits.max_input_tokens,
         "max_output_tokens": settings.limits.max_new_tokens,
     }
-    register = ServedModel.of(settings).register
+    register = Register.of(settings)
 
     async def cards() -> list[dict[str, Any]]:
         """Return OpenAI's model objects of the model and all its adapters."""

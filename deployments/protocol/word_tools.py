@@ -11,6 +11,7 @@ from typing_extensions import override
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
 from deployments.protocol.decoding import AuthorMembers, DecodingMembers
+from deployments.protocol.generation import Temperature
 from deployments.protocol.reader import ServedModel
 from deployments.protocol.structure import JsonSchema
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, NamesModel, member_names, validate
@@ -116,7 +117,7 @@ class RewriteRequest(ToolFields):
     candidates: Annotated[int, Field(ge=0, le=MAX_CANDIDATES)] | None = None
     """What the model writes for a sentence besides the one with other words for those that are not listed; by default
     1."""
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    temperature: Temperature | None = None
     """Of those, by default 0.5."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     seed: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] | None = None

@@ -16,6 +16,8 @@ TOKEN_IDS = [1, 2, 3]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 BEGUN = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "Once upon a time"}]
 
+PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False, "messages": BEGUN}
+
 NO_OBJECTS: list[Any] = [None, [], 1, "chat", True, [{}]]
 """Bodies that are none."""
 
@@ -79,6 +81,26 @@ def not_taken(requests: Iterable[dict[str, Any]], read: Callable[..., Any] = rea
 def each(values: dict[str, list[Any]]) -> list[tuple[str, Any]]:
     """Each field with each of its values."""
     return [(name, value) for name, several in values.items() for value in several]
+
+
+def values(part: str = "", inside: str = "", **of_fields: list[Any]) -> list[Fault]:
+    """Each value of each field; where the fault is not the field's own, ``inside`` is its place in it."""
+    return [({name: value}, name + inside, part) for name, value in each(of_fields)]
+
+
+def says(sentence: str, **fields: Any) -> list[Fault]:
+    """A fault whose message begins with the name of the field."""
+    return [(fields, sentence.split("'")[1], sentence)]
+
+
+def members(part: str = "must be", **of_members: list[Any]) -> list[Fault]:
+    """Each value of each member of a vocabulary."""
+    return [({"vocab": {"lang": "es", name: value}}, f"vocab.{name}", part) for name, value in each(of_members)]
+
+
+def vocabularies(*rows: tuple[dict[str, Any], str, str], **more: Any) -> list[Fault]:
+    """Faults of a vocabulary, each named by its member."""
+    return [({"vocab": {**more, **vocab}}, f"vocab.{param}", part) for vocab, param, part in rows]
 
 
 GOOD = each(

@@ -28,7 +28,6 @@ from tests.deployments.front import (
     LIMITS,
     MODEL,
     Front,
-    assert_error,
     chat_body,
     completion_body,
 )
@@ -158,14 +157,6 @@ def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_pa
     }
     assert not misfits(made, answers.items())
     world.close()
-
-
-@pytest.mark.parametrize("path", ASSETS)
-def test_the_page_and_its_files_need_a_key(front: Front, path: str) -> None:
-    with front.client(key=None) as client:
-        assert_error(client.get(path), 401, code="invalid_api_key")
-        assert client.get(path, params={"token": KEY}).status_code == 200
-    assert front.get(path).status_code == 200
 
 
 @pytest.mark.parametrize("is_public", [True, False])

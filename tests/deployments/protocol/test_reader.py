@@ -14,9 +14,9 @@ from deployments.protocol.listed_json import listed_schema
 from deployments.protocol.reader import ChatRequestReader, check_max_tokens
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.readers import (
-    BEGUN,
     GOOD,
     NO_OBJECTS,
+    PREFILL,
     READER,
     TOOL,
     each,
@@ -220,10 +220,6 @@ def test_older_names_beside_structured_outputs_are_ignored() -> None:
     assert not [name for name in body if name.startswith("guided_")]
 
 
-def test_a_stop_string_becomes_a_list_of_one() -> None:
-    assert read_chat(stop="end").body["stop"] == ["end"]
-
-
 def test_a_vocabulary_is_taken_out_of_the_body() -> None:
     request = read_chat(**VOCABULARY)
     assert request.vocabulary == VocabularySpec(lang="en", n_words=1000)
@@ -255,24 +251,10 @@ def test_a_schema_that_no_list_can_write_is_named_by_its_pointer() -> None:
     assert "#/properties/a/format" in error.message
 
 
-PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
-
-
 def test_an_answer_that_was_begun_can_be_continued_by_words_of_a_list() -> None:
     searches: list[dict[str, Any]] = [{}, {"num_beams": 2}, {"best_of": 2}, {"min_tokens": 5}]
     for search in searches:
-        assert PREFILL.items() <= read_chat(**VOCABULARY, **PREFILL, messages=BEGUN, **search).body.items()
-    silent = [*BEGUN[:1], {"role": "assistant", "content": ""}]
-    faults: list[tuple[str, dict[str, Any]]] = [
-        ("messages", {"messages": BEGUN[:1]}),
-        ("messages", {"messages": silent}),
-        ("add_generation_prompt", {"add_generation_prompt": None}),
-        ("add_generation_prompt", {"add_generation_prompt": True}),
-        ("add_generation_prompt", {"continue_final_message": False}),
-        ("continue_final_message", {"continue_final_message": "yes"}),
-    ]
-    begun = {**VOCABULARY, **PREFILL, "messages": BEGUN}
-    assert not refused_otherwise(({**begun, **fields}, param, "") for param, fields in faults)
+        assert PREFILL.items() <= read_chat(**VOCABULARY, **PREFILL, **search).body.items()
 
 
 def test_bad_words_are_left_out_of_the_list_and_never_reach_the_engine() -> None:
@@ -286,35 +268,27 @@ def test_bad_words_are_left_out_of_the_list_and_never_reach_the_engine() -> None
 
 
 def test_a_bad_word_that_a_text_may_have_without_the_list_is_refused() -> None:
-    words = [
-        ("en", "New York", "a blank or a mark"),
-        ("en", "dog.", "a blank or a mark"),
-        ("en", "7", "no letter"),
-        ("en", "!", "no letter"),
-        ("en", "dog's", "name that"),
-        ("fr", "l'homme", "an apostrophe"),
-        ("en", "a\u200bb", "invisible"),
-        ("zh", "你好。", "a blank or a mark"),
+    split = {"lang": "zh", "segmentation": "any"}
+    words: list[tuple[dict[str, Any], str, str]] = [
+        ({"lang": "en"}, "New York", "a blank or a mark"),
+        ({"lang": "en"}, "dog.", "a blank or a mark"),
+        ({"lang": "en"}, "7", "no letter"),
+        ({"lang": "en"}, "!", "no letter"),
+        ({"lang": "en"}, "dog's", "name that"),
+        ({"lang": "fr"}, "l'homme", "an apostrophe"),
+        ({"lang": "en"}, "a\u200bb", "invisible"),
+        ({"lang": "zh"}, "你好。", "a blank or a mark"),
+        (split, "中国", "as several words"),
+        ({"lang": "en", "extra_words": ["Zorro"]}, "zorro", "both extra_words and bad_words"),
     ]
     assert not refused_otherwise(
-        ({"vocab": {"lang": lang}, "bad_words": ["dog", word]}, "bad_words…", part) for lang, word, part in words
+        ({"vocab": vocab, "bad_words": ["死", word]}, "bad_words…", part) for vocab, word, part in words
     )
     assert not not_taken({"bad_words": [word]} for _, word, _ in words)
-
-
-def test_a_bad_word_that_listed_words_may_write_is_refused() -> None:
-    vocab = {"lang": "zh", "segmentation": "any"}
-    assert "as several words" in refusal(vocab=vocab, bad_words=["中国"]).message
-    for asked, word in ((vocab, "死"), ({"lang": "zh"}, "中国")):
-        read_as = read_chat(vocab=asked, bad_words=[word]).vocabulary
-        assert read_as is not None
-        assert read_as.exclude_words == (word,)
-
-
-def test_a_word_that_is_bad_and_added_is_refused() -> None:
-    error = refusal(vocab={"lang": "en", "extra_words": ["Zorro"]}, bad_words=["zorro"])
-    assert error.param == "bad_words"
-    assert "both extra_words and bad_words" in error.message
+    for vocab, word in ((split, "死"), ({"lang": "zh"}, "中国")):
+        asked = read_chat(vocab=vocab, bad_words=[word]).vocabulary
+        assert asked is not None
+        assert asked.exclude_words == (word,)
 
 
 def test_a_budget_too_small_for_a_sentence_names_the_least_and_the_way_out() -> None:
@@ -367,3 +341,4 @@ def test_what_stays_inside_a_list_can_be_combined_with_a_vocabulary() -> None:
     }
     for name, value in fields.items():
         assert read_chat(**{name: value}, **VOCABULARY).body[name] == value
+    assert read_chat(stop="end").body["stop"] == ["end"]

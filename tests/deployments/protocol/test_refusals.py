@@ -16,15 +16,20 @@ from deployments.protocol.word_tools import NextWordsRequest, read_check, read_t
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_MESSAGES, MAX_ROWS, Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.readers import (
+    BEGUN,
     CANARY,
     COMPLETIONS,
     NO_OBJECTS,
+    PREFILL,
     READER,
     Fault,
-    each,
+    members,
     not_taken,
     refusal,
     refused_otherwise,
+    says,
+    values,
+    vocabularies,
 )
 
 SERVED = ServedModel(MODEL, Limits(max_new_tokens=4), ("a", "b"))
@@ -56,26 +61,6 @@ def reading(name: str) -> Callable[..., Any]:
     return lambda **fields: read({key: value for key, value in {**good, **fields}.items() if value is not ...})
 
 
-def values(part: str = "", **of_fields: list[Any]) -> list[Fault]:
-    """Each value of each field, at fault in the field or in a part of it."""
-    return [({name: value}, f"{name}…", part) for name, value in each(of_fields)]
-
-
-def says(sentence: str, **fields: Any) -> list[Fault]:
-    """A fault whose message begins with the name of the field."""
-    return [(fields, sentence.split("'")[1], sentence)]
-
-
-def members(part: str = "must be", **of_members: list[Any]) -> list[Fault]:
-    """Each value of each member of a vocabulary."""
-    return [({"vocab": {"lang": "es", name: value}}, f"vocab.{name}", part) for name, value in each(of_members)]
-
-
-def vocabularies(*rows: tuple[dict[str, Any], str, str], **more: Any) -> list[Fault]:
-    """Faults of a vocabulary, each named by its member."""
-    return [({"vocab": {**more, **vocab}}, f"vocab.{param}", part) for vocab, param, part in rows]
-
-
 def user(content: Any, **more: Any) -> dict[str, Any]:
     return {"role": "user", "content": content, **more}
 
@@ -101,8 +86,8 @@ SENTENCES: list[Fault] = [
     *says("'vocab.lang' must be the name of a word list, a string of at least 1", vocab={"lang": "\n"}),
     *says("'logit_bias' must be an object of at most 300 members, of a string like ^(0|", logit_bias={CANARY: 1}),
     # Unknown names.
-    *values(f"of 'vocab.search': '{CANARY}'. Known", vocab=[{"lang": "en", "search": {CANARY: 4}}]),
-    *values("'include_usages'. Did you mean", stream_options=[{"include_usages": 1}]),
+    ({"vocab": {"search": {CANARY: 4}}}, f"vocab.search.{CANARY}", f"of 'vocab.search': '{CANARY}'. Known"),
+    *values("'include_usages'. Did you mean", ".include_usages", stream_options=[{"include_usages": 1}]),
     *values("Did you mean 'temperature'?", temprature=[1]),
     *values("Unknown parameter: 'zzzzzz'.", zzzzzz=[None]),
     # Fields that do not go together.
@@ -113,7 +98,8 @@ SENTENCES: list[Fault] = [
 
 
 MESSAGES: list[Fault] = [
-    *values(messages=[None, {}, "hello", 5, [], [None], ["hello"], [[]], [{}], [user("a")] * (MAX_MESSAGES + 1)]),
+    *values(messages=[None, {}, "hello", 5, [], [user("a")] * (MAX_MESSAGES + 1)]),
+    *values(inside="[0]…", messages=[[None], ["hello"], [[]], [{}]]),
     *(
         ({"messages": [user(content)]}, "messages[0].content…", "")
         for content in (
@@ -130,16 +116,26 @@ MESSAGES: list[Fault] = [
 ]
 
 
-def called(**changes: Any) -> dict[str, Any]:
-    call = {"id": "call-1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}, **changes}
-    return {"messages": [user("Look."), {"role": "assistant", "tool_calls": [call]}]}
-
+CALL = {"id": "call-1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
 
 CALLS: list[Fault] = [
-    (fields, "messages[1].tool_calls[0]…", "")
-    for fields in (
-        *(called(type="mcp"), called(id=None), called(function={"name": "look"}), called(function=None)),
-        *(called(function={"name": "look", "arguments": one}) for one in ({"a": 1}, "{", "[]", "[" * 100_000)),
+    ({"messages": [user("Look."), {"role": "assistant", "tool_calls": [call]}]}, "messages[1].tool_calls[0]…", "")
+    for call in (
+        *(None, {}, {**CALL, "type": "mcp"}, {**CALL, "id": None}, {**CALL, "function": {"name": "look"}}),
+        *({**CALL, "function": {"name": "look", "arguments": one}} for one in ({"a": 1}, "{", "[]", "[" * 100_000)),
+    )
+]
+
+# An answer in a list is continued after its beginning alone.
+CONTINUED: list[Fault] = [
+    ({**PREFILL, "vocab": {"lang": "es"}, **changes}, param, part)
+    for changes, param, part in (
+        ({"messages": BEGUN[:1]}, "messages", "a last message of the role 'assistant'"),
+        ({"messages": [*ASKED, {"role": "assistant", "content": ""}]}, "messages", "a last message of the role"),
+        ({"add_generation_prompt": None}, "add_generation_prompt", "must be false with 'continue_final_message'"),
+        ({"add_generation_prompt": True}, "add_generation_prompt", "must be false with 'continue_final_message'"),
+        ({"continue_final_message": False}, "add_generation_prompt", "a vocabulary"),
+        ({"continue_final_message": "yes"}, "continue_final_message", "true or false"),
     )
 ]
 
@@ -185,6 +181,8 @@ DECODING: list[Fault] = [
 ]
 
 FLAT = {"vocab_lang": "es", "vocab_n_words": 5}
+NO_NUMBERS: list[Any] = [0, -1, True, "1000", 1.5, 10**40, [], {}]
+NO_NAMES: list[Any] = ["", "a\0b", "en\n", "x" * 65, "x" * 10_240, 5, True, ["en"], {}, "\u202een", "e\u200bn"]
 
 VOCABULARY: list[Fault] = [
     *members(
@@ -203,27 +201,15 @@ VOCABULARY: list[Fault] = [
         safe=["no"],
         source=["hunspell"],
     ),
-    *(
-        ({**FLAT, name: value}, name, "must be")
-        for name, value in each(
-            {
-                "vocab_n_words": [0, -1, True, "1000", 1.5, 10**40, [], {}],
-                "vocab_lang": [
-                    *("", "a\0b", "en\n", "x" * 65, "x" * 10_240, 5, True, ["en"], {}, "\u202een", "e\u200bn")
-                ],
-            }
-        )
-    ),
+    *(({**FLAT, "vocab_n_words": number}, "vocab_n_words", "must be") for number in NO_NUMBERS),
+    *(({**FLAT, "vocab_lang": name}, "vocab_lang", "must be") for name in NO_NAMES),
     *values("must be", vocab=["es", ["es"], 5, True]),
-    # An unknown member, with the known ones and a near one.
-    *(
-        fault
-        for name, hint in (("nwords", "n_words"), ("Lang", "lang"), ("word", "words"))
-        for fault in vocabularies(
-            ({name: None}, name, f"Did you mean '{hint}'?"),
-            ({name: None}, name, "n_words, level, unit, source, safe, words"),
-            **LIST,
-        )
+    *vocabularies(
+        ({"nwords": None}, "nwords", "'nwords'. Did you mean 'n_words'?"),
+        ({"Lang": None}, "Lang", "Did you mean 'lang'?"),
+        ({"word": None}, "word", "Did you mean 'words'?"),
+        ({"zzz": None}, "zzz", "'zzz'. Known are lang, n_words, level, unit, source, safe, words"),
+        **LIST,
     ),
     # It needs a list, and both of the flat fields or neither.
     *vocabularies(
@@ -234,10 +220,12 @@ VOCABULARY: list[Fault] = [
         )
     ),
     *(
-        ({given: FLAT[given], missing: None}, missing, f"add '{missing}'")
+        (half, missing, f"add '{missing}'")
         for given, missing in (("vocab_lang", "vocab_n_words"), ("vocab_n_words", "vocab_lang"))
+        for half in ({given: FLAT[given]}, {given: FLAT[given], missing: None})
     ),
     *(({"vocab": LIST, name: value}, name, "not both") for name, value in FLAT.items()),
+    ({"vocab": LIST, **FLAT}, "vocab_lang", "not both"),
     # Members that contradict one another.
     *vocabularies(
         ({"words": ["a"], "unit": "lemma"}, "unit", "leave 'unit' out"),
@@ -301,6 +289,7 @@ VOCAB = {"lang": "en", "n_words": 1000}
 COMPLETION: list[Fault] = [
     *values(prompt=["", [], [""], [[]], [5, "a"], ["a", 5], [[5], "a"], 5, {}, [-1], [2**31], [True]]),
     *values("Unknown parameter: ", messages=[1], tools=[1], top_logprobs=[1], store=[1], colour=[1]),
+    *values("Unknown parameter: ", max_completion_tokens=[1]),
     *values(logprobs=[21, True], max_tokens=[0], min_tokens=[17], stream_options=[{}]),
     *values(prompt=[["a"] * (LIMITS.max_n + 1)]),
     ({"logprobs": 0, "best_of": 2}, "logprobs", ""),
@@ -333,23 +322,26 @@ TOKENIZE: list[Fault] = [
     ({"colour": "red"}, "colour", ""),
 ]
 
-DETOKENIZE = values(tokens=[..., "a", [1, -1], [2**31], [True]], prompt=["a"])
-
-SEVERAL: list[Any] = [["a"] * (MAX_ROWS + 1), [[1]] * (MAX_ROWS + 1)]
+DETOKENIZE: list[Fault] = [
+    *values(tokens=[..., "a"], prompt=["a"]),
+    *values(inside="[0]", tokens=[[2**31], [True]]),
+    ({"tokens": [1, -1]}, "tokens[1]", ""),
+]
 
 LOGPROBS: list[Fault] = [
     *values(
         "'prompt'",
         prompt=[None, "", [], 3, [[]], ["a", ""], [1, "a"], [[1], "a"], [True], [[1, False]], [-1], [2**31], [1.5]],
     ),
-    *values("'prompt' must be at most 1024 prompts", prompt=SEVERAL),
+    *values("at most 1024 prompts", prompt=[["a"] * (MAX_ROWS + 1), [[1]] * (MAX_ROWS + 1)]),
     *values(dtype=["bfloat16"], top_logprobs=[0, True, "5"], vocab=[{}], temperature=[1], token_ids=[[1]]),
 ]
 
 TOKEN_LOGPROBS: list[Fault] = [
     # Of this service, which has its own bounds.
     *values("at most 4 items", token_ids=[[1] * 5]),
-    *values(token_ids=[None, [], [1, True]], prompt=[[], "", ["a"], [[1]]], top_logprobs=[1], vocab=[None]),
+    ({"token_ids": [1, True]}, "token_ids[1]", ""),
+    *values(token_ids=[None, []], prompt=[[], "", ["a"], [[1]]], top_logprobs=[1], vocab=[None]),
 ]
 
 BATCHES: list[Fault] = [
@@ -357,9 +349,7 @@ BATCHES: list[Fault] = [
         input_file_id=[..., None, 5, "x" * 101],
         endpoint=[..., "/v1/embeddings"],
         completion_window=[..., 24, "24", "0h", "-1h", "1.5h", "24H", "٢h", "31d", "24h\n"],
-        metadata=[
-            *([], {"a": 1}, {"a": None}, {"k" * 65: ""}, {"a": "v" * 513}, {str(number): "" for number in range(17)})
-        ],
+        metadata=[[], {"a": 1}, {"a": None}, {"k" * 65: ""}, {"a": "v" * 513}, {str(i): "" for i in range(17)}],
         output_expires_after=[3600],
         model=["x"],
     ),
@@ -390,7 +380,7 @@ WORKSHEETS: list[Fault] = [
 ]
 
 TABLE: list[tuple[str, list[Fault]]] = [
-    *(("chats", faults) for faults in (SENTENCES, MESSAGES, CALLS, DECODING, VOCABULARY, AUTHOR)),
+    *(("chats", faults) for faults in (SENTENCES, MESSAGES, CALLS, CONTINUED, DECODING, VOCABULARY, AUTHOR)),
     ("completions", COMPLETION),
     ("generate", GENERATE),
     ("tokenize", TOKENIZE),

@@ -94,6 +94,6 @@ def test_a_level_is_a_number_of_words_or_a_list_whose_language_may_be_left_out()
 )
 def test_null_asks_for_no_adapter_and_a_missing_member_for_one_that_fits(member: Any, adapter: str | None) -> None:
     served = ServedModel(MODEL, LIMITS, ("a", "b"))
-    fields = {"vocab": {"lang": "en", "n_words": 500, **member}}
+    fields: dict[str, Any] = {"vocab": {"lang": "en", "n_words": 500, **member}}
     assert ChatRequestReader(served).read(chat_body(**fields)).decoding.adapter == adapter
     assert read_tool(NextWordsRequest, {"text": "a", **fields}, served=served).body["adapter"] == adapter
