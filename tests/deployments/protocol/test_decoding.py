@@ -85,6 +85,12 @@ def test_every_field_reaches_the_decoding_and_none_the_engine() -> None:
     assert decoding(best_of=4, no_repeat_ngram_size=2, **flat) == Decoding(best_of=4, no_repeat_ngram_size=2, hint=True)
 
 
+def test_the_widest_search_and_as_many_texts_as_it_finds_are_taken() -> None:
+    wide: list[dict[str, Any]] = [{"num_beams": 16}, {"best_of": 16}, {"vocab": {**LIST, "search": {"width": 16}}}]
+    wide += [{"num_beams": 3, "n": 3}, {"best_of": 3, "n": 3}, {**SENTENCES, "n": 1}]
+    assert not any(decoding(**fields).is_plain for fields in wide)
+
+
 def test_texts_and_sentences_are_chosen_by_likelihood_unless_asked_otherwise() -> None:
     searches: list[dict[str, Any]] = [{"best_of": 4, "vocab": LIST}, SENTENCES]
     for fields in searches:

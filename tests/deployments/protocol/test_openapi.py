@@ -165,6 +165,7 @@ async def test_a_setting_opens_the_page_and_its_files_to_everyone(is_public: boo
     transport = httpx.ASGITransport(app=create_app(settings, StandIn()))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert {(await client.get(path)).status_code for path in ASSETS} == {200 if is_public else 401}
+        assert {(await client.get(path, params={"token": KEY})).status_code for path in ASSETS} == {200}
         assert (await client.get("/v1/models")).status_code == 401
 
 
