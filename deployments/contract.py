@@ -68,7 +68,7 @@ class Caller(NamedTuple):
 
 
 class VocabularySpec(BaseModel):
-    """The vocabulary as the client asks for it.
+    """The vocabulary as the client asks for it; ``protocol.vocabulary`` has checked it.
 
     Attributes:
         lang: The list; with ``words``, the language whose rules of spelling apply, or None.
@@ -87,14 +87,14 @@ class VocabularySpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    lang: str | None = Field(default=None, min_length=1)
-    n_words: int | None = Field(default=None, ge=1)
-    reach: int | None = Field(default=None, ge=1)
+    lang: str | None = None
+    n_words: int | None = None
+    reach: int | None = None
     level: str | None = None
     unit: Unit = "form"
     source: AskedSource = "auto"
     safe: bool = True
-    words: tuple[str, ...] | None = Field(default=None, min_length=1)
+    words: tuple[str, ...] | None = None
     extra_words: tuple[str, ...] = ()
     exclude_words: tuple[str, ...] = ()
     case: Case = "auto"
@@ -110,14 +110,6 @@ class VocabularySpec(BaseModel):
         if isinstance(values, dict) and values.get("punctuation") == "none":
             return {"end": "word", **values}
         return values
-
-    @model_validator(mode="after")
-    def _check_together(self) -> Self:
-        if self.lang is None and self.words is None and self.level is None:
-            raise ValueError("a vocabulary needs lang, level or words")
-        if self.words is not None and self.unit == "lemma":
-            raise ValueError("the lemmas of an inline list are not known")
-        return self
 
     def resolve_level(self, wordlist_dir: Path | None) -> Self:
         """Return the vocabulary with its level replaced by the list, N or words that it means.
@@ -191,12 +183,9 @@ class AuthorControls(NamedTuple):
 AUTO_ADAPTER: Final = "auto"
 """The adapter whose card fits the list, if one does."""
 
-MAX_RESCUE: Final = 0.5
-"""A mask that leaves more than half is no corner, and going back costs more and more."""
-
 
 class Decoding(BaseModel):
-    """How the text is chosen; the default is one sample, as the engine draws it.
+    """How the text is chosen; by default one sample, as the engine draws it. ``protocol.decoding`` has the bounds.
 
     Attributes:
         num_beams: Width of a beam search; 1 for none.
@@ -218,14 +207,14 @@ class Decoding(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    num_beams: int = Field(default=1, ge=1, le=16)
+    num_beams: int = 1
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
-    best_of: int = Field(default=1, ge=1, le=16)
-    search_width: int = Field(default=1, ge=1, le=16)
-    rescue: float = Field(default=0.0, ge=0.0, le=MAX_RESCUE)
+    best_of: int = 1
+    search_width: int = 1
+    rescue: float = 0.0
     select: Select = "likelihood"
-    no_repeat_ngram_size: int | None = Field(default=None, ge=0, le=64)
+    no_repeat_ngram_size: int | None = None
     score: bool = False
     hint: bool = False
     author: AuthorControls | None = None

@@ -15,7 +15,7 @@ from deployments.protocol.decoding import AuthorMembers, DecodingFields, Decodin
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.prompt import ENGLISH
 from deployments.settings.service import Settings
-from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
+from tests.deployments.front import KEY, SERVED, chat_body
 from tests.error_codes import codes_of_errors
 from tests.pages import BLOCKS, PAGES, ROOT
 from tools.docs.api import make_document
@@ -93,7 +93,7 @@ def read_settings(block: Block) -> None:
 @pytest.mark.parametrize(("fields", "param"), ERRORS, ids=str)
 def test_every_error_of_decoding_is_one_and_names_the_field(fields: dict[str, Any], param: str) -> None:
     with pytest.raises(BadRequestError) as caught:
-        ChatRequestReader(MODEL, LIMITS).read(chat_body(**fields))
+        ChatRequestReader(SERVED).read(chat_body(**fields))
     assert caught.value.param == param
 
 
@@ -106,7 +106,7 @@ def test_every_field_of_decoding_and_authoring_has_a_row() -> None:
 
 
 def test_the_examples_of_decoding_ask_for_something() -> None:
-    reader = ChatRequestReader(MODEL, LIMITS)
+    reader = ChatRequestReader(SERVED)
     plain = reader.read(chat_body(vocab={"lang": "en"}))
     asked = [reader.read(chat_body(**json.loads(block.text))) for block in BLOCKS if is_body_of_decoding(block)]
     assert len(asked) >= 5

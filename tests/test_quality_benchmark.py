@@ -25,7 +25,7 @@ from benchmarks.prose.served import missing
 from benchmarks.prose.steps import steps_key
 from benchmarks.quality import with_template
 from deployments.protocol.reader import ChatRequestReader
-from tests.deployments.front import LIMITS, MODEL, chat_body
+from tests.deployments.front import SERVED, chat_body
 
 GREEDY, FREE = find_method("greedy")[0], find_method("free-greedy")[0]
 CELL = Cell("m", "en", 1000, 60, GREEDY)
@@ -47,7 +47,7 @@ def test_methods_have_names_of_their_own_and_ask_for_what_there_is() -> None:
     for method in METHODS:
         if method.kind == "service":
             fields = chat_body(**method.fields, vocab={"lang": "en", "n_words": 10, **method.vocab})
-            assert ChatRequestReader(MODEL, LIMITS).read(fields).vocabulary is not None
+            assert ChatRequestReader(SERVED).read(fields).vocabulary is not None
 
 
 def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:

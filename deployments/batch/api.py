@@ -31,6 +31,7 @@ from deployments.protocol.batches import (
     read_parameters,
 )
 from deployments.protocol.openapi import BINARY, BYTES
+from deployments.protocol.reader import ServedModel
 from deployments.protocol.validation import Schema
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
@@ -208,14 +209,14 @@ def _add_batches(route: Route, batches: BatchClient, limits: Limits) -> None:
 
 def _add_jobs(route: Route, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
     """Add the routes under ``/v1/batch/jobs``."""
+    served = ServedModel.of(settings)
 
     @route("POST", "/v1/batch/jobs", body={"multipart/form-data": _JOB_UPLOAD}, answer=Job, query=PARAMETERS)
     async def create_job(request: Request) -> Response:
         """Answer a JSON list of chats; members in the query replace those of each."""
         caller = caller_of(request)
         async with uploads.read(request, caller.owner) as upload:
-            query = request.query_params.multi_items()
-            parameters = read_parameters(query, limits=settings.limits, model_id=settings.model_id)
+            parameters = read_parameters(request.query_params.multi_items(), served=served)
             upload_id = await batches.upload(caller, upload.file)
         return JSONResponse(await batches.call(caller, "create_job", upload_id, parameters))
 

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 
+from deployments.adapter_register import Register
 from deployments.errors import NotFoundError
 from deployments.ingress.adapter_loader import add_adapters
 from deployments.ingress.connections.budgets import Backlog
@@ -32,7 +33,7 @@ from deployments.page.bundle import Bundle
 from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.answers import Health, Model, ModelList
 from deployments.protocol.openapi import document, documentation
-from deployments.protocol.reader import AdapterNames, model_not_found
+from deployments.protocol.reader import model_not_found
 from deployments.rates import Rates
 from deployments.settings.service import Settings
 
@@ -190,11 +191,11 @@ def _add_models(routes: Routes, settings: Settings, backend: Backend) -> None:
         "max_input_tokens": settings.limits.max_input_tokens,
         "max_output_tokens": settings.limits.max_new_tokens,
     }
-    adapters = AdapterNames.of(settings)
+    register = Register.of(settings)
 
     async def cards() -> list[dict[str, Any]]:
         """Return OpenAI's model objects of the model and all its adapters."""
-        loaded = {} if adapters.register is None else await asyncio.to_thread(adapters.register.read)
+        loaded = {} if register is None else await asyncio.to_thread(register.read)
         roots = settings.lora | {name: one.source for name, one in loaded.items() if name not in settings.lora}
         of_adapters = [{**card, "id": name, "root": root, "parent": card["id"]} for name, root in roots.items()]
         length = await backend.context_length()

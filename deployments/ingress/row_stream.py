@@ -28,7 +28,7 @@ from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Places, Routes
 from deployments.ingress.stream import api_errors, caller_of, owner_of, unless_client_leaves
 from deployments.protocol.openapi import BINARY, BYTES
-from deployments.protocol.reader import AdapterNames
+from deployments.protocol.reader import ServedModel
 from deployments.protocol.tokens import LogprobsRequest, TokenLogprobsRequest, read_logprobs, read_token_logprobs
 from deployments.rates import Rates
 from deployments.settings.service import Settings
@@ -53,13 +53,12 @@ def add_rows(
     routes: Routes, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog, places: Places
 ) -> None:
     """Add the routes of next-token rows, log-probabilities of tokens, and the token table."""
-    adapters = AdapterNames.of(settings)
-    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
+    served = ServedModel.of(settings)
     tables = SingleFlight(1)
 
     async def read(request: Request, reader: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         backend.check_room(request.state.owner)
-        body = await read_checked(request, settings.limits, partial(reader, **known))
+        body = await read_checked(request, settings.limits, partial(reader, served=served))
         cost = num_prompt_tokens(body) + len(body.get("token_ids", ()))
         await take_tokens(rates, request.scope, settings, cost, _FEWER)
         return body

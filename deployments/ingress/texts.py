@@ -18,10 +18,10 @@ from deployments.protocol.answers import ChatCompletion, Completion, Detokenized
 from deployments.protocol.generate import GenerateRequest, GenerateRequestReader, rename, reshape_answer
 from deployments.protocol.generation import ChatCompletionRequest, CompletionRequest
 from deployments.protocol.reader import (
-    AdapterNames,
     ChatRequest,
     ChatRequestReader,
     CompletionRequestReader,
+    ServedModel,
     check_max_tokens,
 )
 from deployments.protocol.tokens import DetokenizeRequest, TokenizeRequest, read_detokenize, read_tokenize
@@ -82,12 +82,11 @@ def add_texts(
 
 def add_tokenization(routes: Routes, settings: Settings, backend: Backend, backlog: Backlog, places: Places) -> None:
     """Add the routes ``/tokenize`` and ``/detokenize``."""
-    adapters = AdapterNames.of(settings)
-    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
+    served = ServedModel.of(settings)
 
     async def respond_to(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
         """Check the body with ``read``, and answer it from a replica."""
-        body = await read_checked(request, settings.limits, partial(read, **known))
+        body = await read_checked(request, settings.limits, partial(read, served=served))
         with api_errors(request):
             answer = backend.answer(TokensRequest(body, caller_of(request)))
             return await respond(request, answer, is_stream=False, backlog=backlog)

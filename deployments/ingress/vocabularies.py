@@ -17,7 +17,7 @@ from deployments.ingress.route import Handler, Places, Routes
 from deployments.ingress.stream import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
 from deployments.protocol.answers import Exercises
 from deployments.protocol.openapi import TEXT
-from deployments.protocol.reader import AdapterNames
+from deployments.protocol.reader import ServedModel
 from deployments.protocol.word_tools import (
     DEFAULT_LIMIT,
     WORD_PARAMETERS,
@@ -129,8 +129,7 @@ def add_word_tools(
     routes: Routes, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog, places: Places
 ) -> None:
     """Add the routes of the word tools: next, swap, rewrite and exercises."""
-    limits = settings.limits
-    known: dict[str, Any] = {"limits": limits, "model_id": settings.model_id, "adapters": AdapterNames.of(settings)}
+    served = ServedModel.of(settings)
 
     def tool_route(tool: Tool, **declared: Any) -> Callable[[Handler], Handler]:
         return routes.add("POST", f"/v1/vocabularies/{tool}", part="chat", places=places, **declared)
@@ -138,7 +137,7 @@ def add_word_tools(
     async def respond_to(request: Request, tool: Tool, body: type[ToolFields]) -> Response:
         """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
         backend.check_room(request.state.owner)
-        asked = await read_checked(request, limits, partial(read_tool, body, **known))
+        asked = await read_checked(request, settings.limits, partial(read_tool, body, served=served))
         caller = caller_of(request)
         with api_errors(request, asked.list_param):
             await take_tokens(rates, request.scope, settings, _num_tool_tokens(tool, asked.body), _SHORTER)

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from deployments.errors import BadRequestError
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader, ServedModel
 from deployments.protocol.validation import Body, unknown_name, validate
-from deployments.settings.limits import Limits
 
 ENDPOINT: Final = "/v1/chat/completions"
 
@@ -88,7 +87,7 @@ def read_expiry(value: Any) -> int:
     return validate(Expiry, value, name="expires_after").seconds
 
 
-def read_parameters(query: Sequence[tuple[str, str]], *, limits: Limits, model_id: str) -> dict[str, Any]:
+def read_parameters(query: Sequence[tuple[str, str]], *, served: ServedModel) -> dict[str, Any]:
     """Check a job's query parameters; return them in the types of the chat fields of their names.
 
     Raises:
@@ -108,10 +107,10 @@ def read_parameters(query: Sequence[tuple[str, str]], *, limits: Limits, model_i
         else:
             parameters[name] = text
     # With the fields that these parameters need and an item may give.
-    body = {"model": model_id, "messages": [{"role": "user", "content": "-"}], **parameters}
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "-"}], **parameters}
     if parameters.keys() & {"vocab_lang", "vocab_n_words"}:
         body = {"vocab_lang": "en", "vocab_n_words": 1000, **body}
     if "length_penalty" in parameters:
         body = {"num_beams": 2, **body}
-    ChatRequestReader(model_id, limits).read(body)
+    ChatRequestReader(served).read(body)
     return parameters

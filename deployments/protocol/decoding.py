@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from deployments.contract import MAX_RESCUE, AskedWord, AuthorControls, Decoding, NewWordsAsked, VocabularySpec
+from deployments.contract import AskedWord, AuthorControls, Decoding, NewWordsAsked, VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.validation import INT64_MAX, Body, at_most
 from deployments.settings.limits import MAX_MUST_USE, MAX_NGRAM_SIZE, MAX_WIDTH, MAX_WORD_CHARS
@@ -31,6 +31,9 @@ CANDIDATE_SAMPLING: Final[Mapping[str, float]] = {"temperature": 0.5}
 RESCUE_SHARE: Final = 0.15
 """The share of a request that names none."""
 
+_MAX_RESCUE: Final = 0.5
+"""A mask that leaves more than half is no corner, and going back costs more and more."""
+
 _SAMPLING: Final = frozenset({"min_p", "temperature", "top_k", "top_p"})
 
 _GREEDY_BELOW: Final = 1e-5
@@ -51,7 +54,7 @@ class DecodingMembers(Body):
     """How one of several texts is chosen: the likeliest (the default), or drawn in proportion to p/q."""
     search: Search | None = None
     """Choose the text sentence by sentence."""
-    rescue: bool | Annotated[float, Field(ge=0, le=MAX_RESCUE)] | None = None
+    rescue: bool | Annotated[float, Field(ge=0, le=_MAX_RESCUE)] | None = None
     """Whether a word is written again where the list leaves less than a share of the model's probability inside it;
     a number is that share."""
     hint: bool | None = None

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError
-from deployments.protocol.generation import NumTokens, Penalty, Probability
+from deployments.protocol.generation import NumTokens, Penalty, Probability, RepetitionPenalty, Temperature, TopK
 from deployments.protocol.reader import ChatRequest, ChatRequestReader
-from deployments.protocol.validation import INT32_MAX, NamesModel, expected_error, validate
+from deployments.protocol.validation import NamesModel, expected_error, validate
 from deployments.protocol.vocabulary import VocabularyFields
 
 _DONE: Final = "[DONE]"
@@ -50,11 +50,11 @@ class GenerateRequest(VocabularyFields, NamesModel):
     prompt: Annotated[str, Field(json_schema_extra={"x-expected": _PROMPT}), AfterValidator(_check_not_blank)]
     max_new_tokens: NumTokens | None = None
     """How long the answer may be; by default as long as the service allows."""
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
     """-1 and 0 for all tokens."""
     top_p: Probability | None = None
-    repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] | None = None
+    repetition_penalty: RepetitionPenalty | None = None
     presence_penalty: Penalty | None = None
     stream: bool | None = None
     """Answer by server-sent events."""

@@ -32,7 +32,10 @@ _NOT_IN_COMPLETIONS: Final = (
 )
 
 Text = Annotated[str, Field(max_length=1024)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
+TopK = Annotated[int, Field(ge=-1, le=INT32_MAX)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
+RepetitionPenalty = Annotated[float, Field(ge=0.01, le=10)]
 Probability = Annotated[float, Field(ge=1e-6, le=1)]
 """The floor keeps it from vanishing in float32, in which the engine subtracts it from 1."""
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
@@ -88,11 +91,11 @@ class SamplingFields(Body):
 
     model: ModelName | None = None
     """The model that is served or one of its adapters, as ``GET /v1/models`` names them; by default the model."""
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    temperature: Temperature | None = None
     """By default 1 for free text; with a vocabulary 0.3, or 0.5 where several texts are drawn to choose from."""
     top_p: Probability | None = None
     """Draw among the likeliest tokens that have this probability together."""
-    top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    top_k: TopK | None = None
     """-1 and 0 for all tokens."""
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     """By default 0 for free text, 0.1 with a vocabulary."""
@@ -112,7 +115,7 @@ class SamplingFields(Body):
     """Taken from a token's logit for each time that it came."""
     presence_penalty: Penalty | None = None
     """Taken once from the logit of a token that came."""
-    repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] | None = None
+    repetition_penalty: RepetitionPenalty | None = None
     """Divides logits, in float32: far below 0.01 they would become infinite, and the probabilities no numbers."""
     logit_bias: LogitBias | None = None
     """Token ids, written in decimal, and what is added to their logits."""

@@ -38,37 +38,44 @@ _ADAPTER: Final = "vocab.adapter"
 
 
 @dataclass(frozen=True)
-class AdapterNames:
-    """The adapters of the model ``model_id``: those of the settings, and those in the register, which is read when
-    another name is asked for; ``merged`` is the one that is part of the weights, if any."""
+class ServedModel:
+    """The model of a service as bodies are checked against it: its name, its limits and its adapters.
 
-    names: tuple[str, ...] = ()
+    ``adapters`` are those of the settings; those in the register are read when another name is asked for. ``merged``
+    is the one that is part of the weights, if any.
+    """
+
+    model_id: str
+    limits: Limits
+    adapters: tuple[str, ...] = ()
     merged: str | None = None
     register: Register | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        return cls(tuple(settings.lora), settings.merged_adapter, Register.of(settings))
+        return cls(
+            settings.model_id, settings.limits, tuple(settings.lora), settings.merged_adapter, Register.of(settings)
+        )
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.names or (self.register is not None and name in self.register.read())
+    def has_adapter(self, name: str) -> bool:
+        return name in self.adapters or (self.register is not None and name in self.register.read())
 
-    def check_model(self, name: Any, model_id: str) -> None:
-        """Raise ``ModelNotFoundError`` where ``name`` is neither the model nor an adapter."""
-        if name != model_id and name not in self:
-            raise model_not_found(str(name))
+    def check_model(self, name: str | None) -> None:
+        """Raise ``ModelNotFoundError`` where ``name`` is neither the model nor an adapter; None is the model."""
+        if name is not None and name != self.model_id and not self.has_adapter(name):
+            raise model_not_found(name)
 
-    def check_body(self, given: dict[str, Any], model_id: str) -> None:
+    def check_body(self, given: dict[str, Any]) -> None:
         """Check the ``model`` of a body, and delete it unless it is an adapter.
 
         Raises:
             ModelNotFoundError: There is no such model.
         """
-        self.check_model(given.get("model", model_id), model_id)
-        if given.get("model") == model_id:
+        self.check_model(given.get("model"))
+        if given.get("model") == self.model_id:
             del given["model"]
 
-    def check_asked(self, adapter: str | None, model: str, model_id: str) -> None:
+    def check_adapter(self, adapter: str | None, model: str) -> None:
         """Check that a request's ``vocab.adapter`` exists and goes with its ``model``.
 
         Raises:
@@ -77,7 +84,7 @@ class AdapterNames:
         """
         if adapter == AUTO_ADAPTER:
             return
-        if adapter is not None and adapter not in self:
+        if adapter is not None and not self.has_adapter(adapter):
             raise model_not_found(adapter, "adapter", _ADAPTER)
         if adapter is None and self.merged is not None:
             raise BadRequestError(
@@ -85,13 +92,10 @@ class AdapterNames:
                 "out.",
                 _ADAPTER,
             )
-        if model not in (model_id, adapter):
+        if model not in (self.model_id, adapter):
             raise BadRequestError(
                 f"'{_ADAPTER}' differs from 'model', which names another adapter: leave one of them out.", _ADAPTER
             )
-
-
-NO_ADAPTERS: Final = AdapterNames()
 
 
 def model_not_found(name: str, kind: str = "model", param: str = "model") -> ModelNotFoundError:
@@ -116,29 +120,22 @@ class ChatRequest:
 
 
 class ChatRequestReader:
-    """Reads chat requests for one model under one set of limits.
-
-    ``hint`` is the default of a request with a vocabulary.
-    """
+    """Reads chat requests for one model; ``hint`` is the default of a request with a vocabulary."""
 
     _model: type[GenerationRequest] = ChatCompletionRequest
     _passed_on = frozenset(EngineFields.model_fields)
     _has_messages = True
 
-    def __init__(
-        self, model_id: str, limits: Limits, *, hint: bool = True, adapters: AdapterNames = NO_ADAPTERS
-    ) -> None:
-        self._model_id = model_id
-        self._adapters = adapters
-        self.limits = limits
+    def __init__(self, served: ServedModel, *, hint: bool = True) -> None:
+        self._served = served
+        self.limits = served.limits
         self._hint = hint
         # The first error would take 0.1 s of the event loop for it.
-        json_schema(self._model, limits)
+        json_schema(self._model, self.limits)
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        hint = settings.hint and cls._has_messages
-        return cls(settings.model_id, settings.limits, hint=hint, adapters=AdapterNames.of(settings))
+        return cls(ServedModel.of(settings), hint=settings.hint and cls._has_messages)
 
     def read(self, body: Any) -> ChatRequest:
         """Check the parsed body of a request and split it into body, vocabulary and decoding.
@@ -170,10 +167,10 @@ class ChatRequestReader:
     def _check_model(self, given: dict[str, Any]) -> None:
         """Let ``model`` be the served one by default; refuse names that do not exist."""
         # A request need not name the model: there is one, besides its adapters.
-        name = given.setdefault("model", self._model_id)
+        name = given.setdefault("model", self._served.model_id)
         if not isinstance(name, str):
             raise BadRequestError("'model' must be a string, or left out.", "model")
-        self._adapters.check_model(name, self._model_id)
+        self._served.check_model(name)
 
     def _assemble(self, request: GenerationRequest) -> ChatRequest:
         """Check the fields of a request together, and build the ``ChatRequest`` from them."""
@@ -197,7 +194,7 @@ class ChatRequestReader:
         if vocabulary is not None:
             # Raises for a schema that has what cannot stand in a word list.
             listed_schema(body)
-            self._adapters.check_asked(request.adapter, body["model"], self._model_id)
+            self._served.check_adapter(request.adapter, body["model"])
             body = {**sampling_defaults(fields, decoding), **body}
         return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
 

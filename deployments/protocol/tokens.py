@@ -10,10 +10,10 @@ from pydantic import Field, Tag
 from deployments.errors import BadRequestError
 from deployments.protocol.generation import Prompt, PromptText, PromptTokens, TokenId
 from deployments.protocol.messages import Messages
-from deployments.protocol.reader import NO_ADAPTERS, AdapterNames
+from deployments.protocol.reader import ServedModel
 from deployments.protocol.structure import Tools
 from deployments.protocol.validation import INT32_MAX, AtMost, Body, NamesModel, by_kind, validate
-from deployments.settings.limits import MAX_ROWS, Limits
+from deployments.settings.limits import MAX_ROWS
 
 
 class TokenizeRequest(NamesModel):
@@ -43,16 +43,16 @@ class DetokenizeRequest(NamesModel):
 _OF_MESSAGES: Final = ("add_generation_prompt", "continue_final_message", "tools")
 
 
-def read_tokenize(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> dict[str, Any]:
+def read_tokenize(body: Any, *, served: ServedModel) -> dict[str, Any]:
     """Check the parsed body of a request to ``/tokenize``, and return it without what is null.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    request = validate(TokenizeRequest, body, limits)
+    request = validate(TokenizeRequest, body, served.limits)
     given = request.model_dump(exclude_none=True)
     # Adapters share the model's tokenizer.
-    adapters.check_model(given.pop("model", model_id), model_id)
+    served.check_model(given.pop("model", None))
     if (request.prompt is None) == (request.messages is None):
         raise BadRequestError("Give either 'prompt' or 'messages', and not both.", "prompt")
     for name in _OF_MESSAGES:
@@ -65,16 +65,14 @@ def read_tokenize(body: Any, *, limits: Limits, model_id: str, adapters: Adapter
     return given
 
 
-def read_detokenize(
-    body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS
-) -> dict[str, Any]:
+def read_detokenize(body: Any, *, served: ServedModel) -> dict[str, Any]:
     """Check the parsed body of a request to ``/detokenize``, and return it without what is null.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    given = validate(DetokenizeRequest, body, limits).model_dump(exclude_none=True)
-    adapters.check_model(given.pop("model", model_id), model_id)
+    given = validate(DetokenizeRequest, body, served.limits).model_dump(exclude_none=True)
+    served.check_model(given.pop("model", None))
     return given
 
 
@@ -105,7 +103,7 @@ class TokenLogprobsRequest(NamesModel):
     """Whether a text gets the tokens that the tokenizer puts before any text, as by default."""
 
 
-def read_logprobs(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> dict[str, Any]:
+def read_logprobs(body: Any, *, served: ServedModel) -> dict[str, Any]:
     """Check the parsed body of a request to ``/v1/logprobs``, and return it without what is null, with its ``dtype``.
 
     Whether the tokens are the model's, and the rows not too many bytes, is checked where the model is.
@@ -117,22 +115,19 @@ def read_logprobs(body: Any, *, limits: Limits, model_id: str, adapters: Adapter
     # Before the prompts are looked at, of which there may be as many as a body holds.
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) and len(prompt) > MAX_ROWS:
         raise BadRequestError(f"'prompt' must be at most {MAX_ROWS} prompts: send several requests.", "prompt")
-    given = _read(LogprobsRequest, body, limits, model_id, adapters)
-    return {"dtype": "float32", **given}
+    return {"dtype": "float32", **_read(LogprobsRequest, body, served)}
 
 
-def read_token_logprobs(
-    body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS
-) -> dict[str, Any]:
+def read_token_logprobs(body: Any, *, served: ServedModel) -> dict[str, Any]:
     """Check the parsed body of a request to ``/v1/token_logprobs``, and return it without what is null.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    return _read(TokenLogprobsRequest, body, limits, model_id, adapters)
+    return _read(TokenLogprobsRequest, body, served)
 
 
-def _read(model: type[Body], body: Any, limits: Limits, model_id: str, adapters: AdapterNames) -> dict[str, Any]:
-    given = validate(model, body, limits).model_dump(exclude_none=True)
-    adapters.check_body(given, model_id)
+def _read(model: type[Body], body: Any, served: ServedModel) -> dict[str, Any]:
+    given = validate(model, body, served.limits).model_dump(exclude_none=True)
+    served.check_body(given)
     return given

@@ -11,7 +11,8 @@ from typing_extensions import override
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
 from deployments.protocol.decoding import AuthorMembers, DecodingMembers
-from deployments.protocol.reader import NO_ADAPTERS, AdapterNames
+from deployments.protocol.generation import Temperature
+from deployments.protocol.reader import ServedModel
 from deployments.protocol.structure import JsonSchema
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, NamesModel, member_names, validate
 from deployments.protocol.vocabulary import ChangedWords, VocabularyFields, clean_entries
@@ -116,7 +117,7 @@ class RewriteRequest(ToolFields):
     candidates: Annotated[int, Field(ge=0, le=MAX_CANDIDATES)] | None = None
     """What the model writes for a sentence besides the one with other words for those that are not listed; by default
     1."""
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    temperature: Temperature | None = None
     """Of those, by default 0.5."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     seed: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] | None = None
@@ -182,15 +183,13 @@ def _nearest(text: str, start: int) -> str:
     return f"the nearest is {printable(match[0])!r}, from {match.start()} to {match.end()}"
 
 
-def read_tool(
-    model: type[ToolFields], body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS
-) -> ToolRequest:
+def read_tool(model: type[ToolFields], body: Any, *, served: ServedModel) -> ToolRequest:
     """Check the parsed body of a request to a word tool: it needs a vocabulary, without members about answers.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    request = validate(model, body, limits)
+    request = validate(model, body, served.limits)
     vocabulary = request.vocabulary()
     if vocabulary is None:
         raise BadRequestError(
@@ -203,8 +202,8 @@ def read_tool(
                     f"'vocab.{name}' is about how an answer is written. Leave it out.", f"vocab.{name}"
                 )
     given = request.model_dump(exclude_none=True, exclude=set(VocabularyFields.model_fields))
-    adapters.check_body(given, model_id)
-    adapters.check_asked(request.adapter, given.get("model", model_id), model_id)
+    served.check_body(given)
+    served.check_adapter(request.adapter, given.get("model", served.model_id))
     request.check(vocabulary)
     return ToolRequest({**model.defaults, **given, "adapter": request.adapter}, vocabulary, request.list_param)
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message
 
 from deployments.ingress.app import Mount, create_app
 from deployments.ingress.replicas import Backend
+from deployments.protocol.reader import ServedModel
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
@@ -28,6 +29,7 @@ KEYS = {"other": "a-key-of-another-52aa"}
 KEY_SETTINGS = {name: Key(sha256=digest_of(key.encode())) for name, key in KEYS.items()}
 MODEL = "stand-in"
 LIMITS = Limits(max_body_s=2)
+SERVED = ServedModel(MODEL, LIMITS)
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from deployments.batch.lines import Line, LineFault, read_lines, to_lines
 from deployments.errors import BadRequestError
 from deployments.protocol.batches import ENDPOINT, PARAMETERS, read_parameters
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader, ServedModel
 from deployments.settings.limits import Limits
-from tests.deployments.front import LIMITS, MODEL, chat_body
+from tests.deployments.front import LIMITS, MODEL, SERVED, chat_body
 
 CHAT = {"messages": [{"role": "user", "content": "Tell me a story."}]}
 
@@ -27,7 +27,9 @@ def lines(content: bytes | list[Any], max_lines: int = 100, **parameters: Any) -
 def items(content: bytes | list[Any], limits: Limits = LIMITS, **parameters: Any) -> list[Line | LineFault]:
     """As the engine room reads them."""
     stream = io.BytesIO(lines(content, **parameters))
-    return list(read_lines(stream, reader=ChatRequestReader(MODEL, limits), limits=limits, endpoint=ENDPOINT))
+    return list(
+        read_lines(stream, reader=ChatRequestReader(ServedModel(MODEL, limits)), limits=limits, endpoint=ENDPOINT)
+    )
 
 
 def body(request: dict[str, Any], **parameters: Any) -> dict[str, Any]:
@@ -38,7 +40,7 @@ def body(request: dict[str, Any], **parameters: Any) -> dict[str, Any]:
 
 def parameters(query: str) -> dict[str, Any]:
     pairs = [tuple(pair.partition("=")[::2]) for pair in query.split("&")] if query else []
-    return read_parameters(pairs, limits=LIMITS, model_id=MODEL)  # type: ignore[arg-type]
+    return read_parameters(pairs, served=SERVED)  # type: ignore[arg-type]
 
 
 def test_each_item_becomes_a_line_named_by_its_place() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments.batch.lines import Line, LineFault, read_lines
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader, ServedModel
 from deployments.settings.limits import Limits
 from tests.deployments.front import CHAT, LIMITS, MODEL, chat_body
 
@@ -23,7 +23,7 @@ def line(custom_id: Any = "a", **changes: Any) -> bytes:
 
 def read(content: bytes | BinaryIO, limits: Limits = LIMITS) -> list[Line | LineFault]:
     stream = io.BytesIO(content) if isinstance(content, bytes) else content
-    return list(read_lines(stream, reader=ChatRequestReader(MODEL, limits), limits=limits, endpoint=CHAT))
+    return list(read_lines(stream, reader=ChatRequestReader(ServedModel(MODEL, limits)), limits=limits, endpoint=CHAT))
 
 
 def fault(text: bytes, limits: Limits = LIMITS) -> LineFault:

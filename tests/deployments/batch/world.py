@@ -23,7 +23,7 @@ from deployments.settings.batch import BatchSettings
 from deployments.settings.limits import BatchLimits
 from deployments.settings.service import Settings
 from deployments.storage import Location
-from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, chat_body
+from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, SERVED, chat_body
 
 OWNER = "default"
 NOW = 1_750_000_000
@@ -205,7 +205,7 @@ class BatchWorld:
     @asynccontextmanager
     async def runner(self, **options: Any) -> AsyncIterator[BatchRunner]:
         """A runner that is not started, and stopped at the end."""
-        reader = ChatRequestReader(MODEL, LIMITS)
+        reader = ChatRequestReader(SERVED)
         stages = Stages(self.store, self.files, reader, LIMITS, self.settings, self.clock)
         runner = BatchRunner(stages, self.engines, sleep=self._sleep, **options)
         try:

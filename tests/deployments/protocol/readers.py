@@ -6,22 +6,32 @@ from typing import Any, TypeAlias
 import pytest
 
 from deployments.errors import ApiError
-from deployments.protocol.reader import ChatRequest, ChatRequestReader, CompletionRequestReader
-from tests.deployments.front import LIMITS, MODEL, chat_body, completion_body
+from deployments.protocol.reader import ChatRequest, ChatRequestReader, CompletionRequestReader, ServedModel
+from tests.deployments.front import LIMITS, MODEL, SERVED, chat_body, completion_body
 
-READER = ChatRequestReader(MODEL, LIMITS)
-COMPLETIONS = CompletionRequestReader(MODEL, LIMITS, hint=False)
+READER = ChatRequestReader(SERVED)
+COMPLETIONS = CompletionRequestReader(SERVED, hint=False)
 
 TOKEN_IDS = [1, 2, 3]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 BEGUN = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "Once upon a time"}]
 
+PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False, "messages": BEGUN}
+
 NO_OBJECTS: list[Any] = [None, [], 1, "chat", True, [{}]]
 """Bodies that are none."""
+
+CANARY = "canary"
+"""In a value that is refused: no message repeats it."""
 
 Fault: TypeAlias = tuple[dict[str, Any], str, str]
 """The fields of a request, the ``param`` of its refusal, and a part of the message. A ``param`` that ends with "…" is
 the beginning of one."""
+
+
+def limited(**limits: Any) -> ServedModel:
+    """The model of a service that has other limits."""
+    return ServedModel(MODEL, LIMITS.model_copy(update=limits))
 
 
 def read_chat(**fields: Any) -> ChatRequest:
@@ -39,8 +49,8 @@ def refusal(read: Callable[..., Any] = read_chat, **fields: Any) -> ApiError:
     return caught.value
 
 
-def refused_otherwise(faults: Iterable[Fault], read: Callable[..., Any] = read_chat) -> list[str]:
-    """Those that are taken, or refused with another status than 400, another ``param`` or another message."""
+def refused_otherwise(faults: Iterable[Fault], read: Callable[..., Any] = read_chat, *, status: int = 400) -> list[str]:
+    """Those that are taken, or refused with another status, another ``param`` or another message."""
     others = []
     for fields, param, part in faults:
         try:
@@ -49,7 +59,8 @@ def refused_otherwise(faults: Iterable[Fault], read: Callable[..., Any] = read_c
             found = error.param or ""
             is_it = found.startswith(param[:-1]) if param.endswith("…") else found == param
             is_short = len(error.to_json()) <= 4096
-            if not (is_it and error.status == 400 and is_short and part in error.message):
+            is_repeated = CANARY in error.message and "Unknown" not in error.message
+            if not (is_it and error.status == status and is_short and part in error.message) or is_repeated:
                 others.append(f"{str(fields)[:200]}: {error.status}, {found}: {error.message[:200]}")
         else:
             others.append(f"{str(fields)[:200]}: taken")
@@ -70,6 +81,26 @@ def not_taken(requests: Iterable[dict[str, Any]], read: Callable[..., Any] = rea
 def each(values: dict[str, list[Any]]) -> list[tuple[str, Any]]:
     """Each field with each of its values."""
     return [(name, value) for name, several in values.items() for value in several]
+
+
+def values(part: str = "", inside: str = "", **of_fields: list[Any]) -> list[Fault]:
+    """Each value of each field; where the fault is not the field's own, ``inside`` is its place in it."""
+    return [({name: value}, name + inside, part) for name, value in each(of_fields)]
+
+
+def says(sentence: str, **fields: Any) -> list[Fault]:
+    """A fault whose message begins with the name of the field."""
+    return [(fields, sentence.split("'")[1], sentence)]
+
+
+def members(part: str = "must be", **of_members: list[Any]) -> list[Fault]:
+    """Each value of each member of a vocabulary."""
+    return [({"vocab": {"lang": "es", name: value}}, f"vocab.{name}", part) for name, value in each(of_members)]
+
+
+def vocabularies(*rows: tuple[dict[str, Any], str, str], **more: Any) -> list[Fault]:
+    """Faults of a vocabulary, each named by its member."""
+    return [({"vocab": {**more, **vocab}}, f"vocab.{param}", part) for vocab, param, part in rows]
 
 
 GOOD = each(

@@ -1,12 +1,12 @@
-"""Rows 12, 13 and 15 of the faults, for searches and an author's wishes: how a text is chosen."""
+"""How a text is chosen, and what an author asks of it: what the replica is told."""
 
 from typing import Any
 
 from deployments.contract import AskedWord, AuthorControls, Decoding, NewWordsAsked, VocabularySpec
 from deployments.protocol.decoding import RESCUE_SHARE
 from deployments.protocol.reader import ChatRequestReader
-from tests.deployments.front import LIMITS, MODEL, chat_body
-from tests.deployments.protocol.readers import Fault, each, not_taken, read_chat, refused_otherwise
+from tests.deployments.front import SERVED, chat_body
+from tests.deployments.protocol.readers import read_chat
 
 LIST = {"lang": "es"}
 CONSTRAINED = Decoding(hint=True)
@@ -85,6 +85,12 @@ def test_every_field_reaches_the_decoding_and_none_the_engine() -> None:
     assert decoding(best_of=4, no_repeat_ngram_size=2, **flat) == Decoding(best_of=4, no_repeat_ngram_size=2, hint=True)
 
 
+def test_the_widest_search_and_as_many_texts_as_it_finds_are_taken() -> None:
+    wide: list[dict[str, Any]] = [{"num_beams": 16}, {"best_of": 16}, {"vocab": {**LIST, "search": {"width": 16}}}]
+    wide += [{"num_beams": 3, "n": 3}, {"best_of": 3, "n": 3}, {**SENTENCES, "n": 1}]
+    assert not any(decoding(**fields).is_plain for fields in wide)
+
+
 def test_texts_and_sentences_are_chosen_by_likelihood_unless_asked_otherwise() -> None:
     searches: list[dict[str, Any]] = [{"best_of": 4, "vocab": LIST}, SENTENCES]
     for fields in searches:
@@ -100,65 +106,8 @@ def test_a_text_goes_back_below_the_share_that_is_asked_for() -> None:
         assert found.is_plain == (share == 0)
 
 
-BAD_VALUES: dict[str, list[Any]] = {
-    "num_beams": [0, 17, -1, 10**40, "x", "4", True, 4.0, [4], {}],
-    "best_of": [0, 17, -1, 10**40, "x", True, 2.0, []],
-    "length_penalty": [float("nan"), float("inf"), float("-inf"), 10.1, -10.1, 1e308, 10**400, "1", True, []],
-    "early_stopping": ["always", "", 1, 0, [], {}, 1.0],
-    "no_repeat_ngram_size": [-1, 65, 10**40, True, "3", 3.0],
-}
-BAD_MEMBERS: dict[str, list[Any]] = {
-    "select": ["best", True, ["posterior"]],
-    "search": [4, True, []],
-    "rescue": ["yes", 0.51, 1, -0.1, {"share": 0.1}],
-    "hint": ["yes", 1],
-    "score": ["true", 0],
-}
-
-
-def test_a_value_out_of_range_or_of_another_type_is_named() -> None:
-    faults: list[Fault] = [({name: value}, name, "must be") for name, value in each(BAD_VALUES)]
-    faults += [({"vocab": {**LIST, name: value}}, f"vocab.{name}", "must be") for name, value in each(BAD_MEMBERS)]
-    for search in ({}, *({"width": width} for width in (None, 0, 1, 17, "4", True, 4.0))):
-        faults.append(({"vocab": {**LIST, "search": search}}, "vocab.search.width", "must be"))
-    for name in ("depth", "unit"):
-        search = {"width": 4, name: None}
-        faults.append(
-            ({"vocab": {**LIST, "search": search}}, f"vocab.search.{name}", "Unknown member of 'vocab.search'")
-        )
-    faults += [
-        ({"num_beams": 17}, "num_beams", "to 16"),
-        ({"best_of": 17}, "best_of", "to 16"),
-        ({"vocab": {**LIST, "search": {"width": 17}}}, "vocab.search.width", "to 16"),
-        ({"vocab": {**LIST, "scores": True}}, "vocab.scores", "Did you mean 'score'?"),
-        ({"num_beam": 4}, "num_beam", "Did you mean 'num_beams'?"),
-    ]
-    assert not refused_otherwise(faults)
-    widest: list[dict[str, Any]] = [{"num_beams": 16}, {"best_of": 16}, {"vocab": {**LIST, "search": {"width": 16}}}]
-    assert not any(decoding(**fields).is_plain for fields in widest)
-
-
-def test_members_about_a_text_are_no_vocabulary() -> None:
-    members: list[dict[str, Any]] = [{"search": {"width": 4}}, {"hint": True}, {"score": True}]
-    assert not refused_otherwise(({"vocab": one}, "vocab.lang", "needs 'lang'") for one in members)
-
-
-def test_no_more_texts_are_returned_than_found_and_those_to_choose_from_differ() -> None:
-    faults: list[Fault] = [
-        ({"num_beams": 2, "n": 3}, "n", "'num_beams'"),
-        ({"best_of": 2, "n": 3}, "n", "'best_of'"),
-        ({"best_of": 1, "n": 2}, "n", "'best_of'"),
-        ({**SENTENCES, "n": 2}, "n", "'vocab.search'"),
-    ]
-    for temperature in (0, 0.0, 1e-6):
-        faults.append(({"best_of": 4, "temperature": temperature}, "temperature", "with 'best_of'"))
-        faults.append(({**SENTENCES, "temperature": temperature}, "temperature", "with 'vocab.search'"))
-    assert not refused_otherwise(faults)
-    assert not not_taken([{"num_beams": 3, "n": 3}, {"best_of": 3, "n": 3}, {**SENTENCES, "n": 1}, {"n": 3}])
-
-
 def test_the_model_is_told_of_its_vocabulary_as_the_service_or_the_request_says() -> None:
-    silent = ChatRequestReader(MODEL, LIMITS, hint=False)
+    silent = ChatRequestReader(SERVED, hint=False)
     for vocab, by_default, by_a_silent_service in [
         (None, False, False),
         (LIST, True, False),
@@ -199,37 +148,3 @@ class TestAuthor:
     def test_required_words_are_added_to_the_list(self) -> None:
         _, vocabulary = self.read(extra_words=["Ana"], must_use=[{"word": "geranium"}, {"word": "Ana"}])
         assert vocabulary.extra_words == ("Ana", "geranium")
-
-    def test_a_wish_that_cannot_be_met_names_its_member(self) -> None:
-        faults: list[tuple[str, dict[str, Any]]] = [
-            ("new_words.n_words", {"new_words": {"n_words": 1000}}),
-            ("new_words.n_words", {"n_words": None, "new_words": {"n_words": 3000}}),
-            ("new_words.n_words", {"new_words": {"per_100": 2}}),
-            ("new_words.per_100", {"new_words": {"n_words": 3000, "per_100": 0}}),
-            ("new_words.per_100", {"new_words": {"n_words": 3000, "per_100": 101}}),
-            ("new_words.max", {"new_words": {"n_words": 3000, "max": 0}}),
-            ("new_words.many", {"new_words": {"n_words": 3000, "many": 0}}),
-            ("new_words", {"new_words": 3000}),
-            ("must_use", {"must_use": "dog"}),
-            ("must_use[0]", {"must_use": ["dog"]}),
-            ("must_use[0].count", {"must_use": [{"word": "dog", "count": 0}]}),
-            ("must_use[0].word", {"must_use": [{"word": ""}]}),
-            ("must_use[1].word", {"must_use": [{"word": "a"}, {"word": "b\nc"}]}),
-            ("must_use[1].word", {"must_use": [{"word": "dog"}, {"word": "dog"}]}),
-            ("must_use", {"must_use": [{"word": "a", "count": 40}, {"word": "b", "count": 40}]}),
-            ("must_use", {"must_use": [{"word": f"w{i}"} for i in range(33)]}),
-            ("must_use", {"must_use": [{"word": "dog"}], "exclude_words": ["Dog"]}),
-            ("max_sentence_words", {"max_sentence_words": 1}),
-            ("max_sentences", {"max_sentences": 0}),
-            ("min_sentences", {"min_sentences": 4, "max_sentences": 3}),
-            ("max_sentences", {"max_sentences": 4, "end": "word"}),
-            ("min_sentences", {"min_sentences": 4, "punctuation": "none"}),
-        ]
-        assert not refused_otherwise(
-            (
-                {"vocab": {"lang": "en", "n_words": 1000, **vocab}},
-                f"vocab.{param}",
-                param.rpartition(".")[2].partition("[")[0],
-            )
-            for param, vocab in faults
-        )

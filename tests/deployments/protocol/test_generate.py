@@ -5,15 +5,13 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import pytest
-
 from deployments.contract import Answer
-from deployments.errors import BadRequestError, EngineError
+from deployments.errors import EngineError
 from deployments.protocol.decoding import DEFAULT_SAMPLING
 from deployments.protocol.generate import GenerateRequestReader, reshape_answer
 from deployments.protocol.reader import ChatRequest
 from tests.deployments.front import KEYS, LIMITS, MODEL, Front, assert_error, chat_body
-from tests.deployments.protocol.readers import NO_OBJECTS, READER, refusal, refused_otherwise
+from tests.deployments.protocol.readers import READER
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 
 PROMPT = "Tell me a story."
@@ -38,30 +36,6 @@ def test_a_vocabulary_is_named_as_in_a_chat() -> None:
     assert flat.vocabulary == whole.vocabulary is not None
     assert (flat.list_param, whole.list_param) == ("vocab_lang", "vocab.lang")
     assert flat.body == chat_body(PROMPT, max_tokens=LIMITS.max_new_tokens, **DEFAULT_SAMPLING)
-
-
-def test_a_fault_is_told_in_the_names_of_this_route() -> None:
-    faults: list[tuple[str, dict[str, Any]]] = [
-        *(("prompt", {"prompt": prompt}) for prompt in (None, "", "  ", ["a", "b"])),
-        ("max_new_tokens", {"max_new_tokens": 0}),
-        ("max_new_tokens", {"max_new_tokens": LIMITS.max_new_tokens + 1}),
-        ("temperature", {"temperature": 3}),
-        ("top_k", {"top_k": -2}),
-        ("stream", {"stream": "yes"}),
-        ("messages", {"messages": []}),
-        ("max_tokens", {"max_tokens": 5}),
-        ("do_sample", {"do_sample": True}),
-        ("vocab.words", {"vocab": {"lang": "en", "words": []}}),
-        ("vocab_n_words", {"vocab_lang": "en"}),
-    ]
-    assert not refused_otherwise(((fields, param, "") for param, fields in faults), read)
-    assert not [
-        param for param, fields in faults if "message" in refusal(read, **fields).message.replace("'messages'", "")
-    ]
-    assert refusal(read, model="other").param == "model"
-    for body in NO_OBJECTS:
-        with pytest.raises(BadRequestError):
-            GenerateRequestReader(READER).read(body)
 
 
 def chunk(text: str, **members: Any) -> str:

@@ -1,13 +1,14 @@
-"""The fields of chats and completions against the engine's own request types, and what a completion may say."""
+"""Bodies against the engine's own request types; what a completion, and a request for tokens or rows, may say."""
 
 from typing import Any
 
 import pytest
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest as ChatCompletionRequestOfVllm
 from vllm.entrypoints.openai.completion.protocol import CompletionRequest as CompletionRequestOfVllm
+from vllm.entrypoints.serve.tokenize.protocol import TokenizeChatRequest, TokenizeCompletionRequest
 
-from deployments.contract import Decoding, num_prompts
-from deployments.errors import ApiError, ModelNotFoundError
+from deployments.contract import Decoding, num_prompts, prompts_of
+from deployments.errors import ApiError
 from deployments.protocol.decoding import DEFAULT_SAMPLING
 from deployments.protocol.generation import (
     BookkeepingFields,
@@ -17,9 +18,16 @@ from deployments.protocol.generation import (
     CompletionRequest,
     EngineFields,
 )
-from deployments.protocol.reader import CompletionRequestReader
-from tests.deployments.front import LIMITS, MODEL, completion_body
-from tests.deployments.protocol.readers import GOOD, read_chat, read_completion, refusal, refused_otherwise
+from deployments.protocol.reader import CompletionRequestReader, ServedModel
+from deployments.protocol.tokens import (
+    TokenizeRequest,
+    read_detokenize,
+    read_logprobs,
+    read_token_logprobs,
+    read_tokenize,
+)
+from tests.deployments.front import LIMITS, MODEL, SERVED, completion_body
+from tests.deployments.protocol.readers import BEGUN, GOOD, limited, read_chat, read_completion, refusal
 
 VOCAB = {"lang": "en", "n_words": 1000}
 
@@ -75,40 +83,12 @@ def test_a_prompt_is_text_or_tokens_and_there_may_be_several() -> None:
         assert num_prompts(request.body) == number
         assert Decoding().num_sequences(request.body) == 2 * number
         assert CompletionRequestOfVllm.model_validate(request.body).prompt == prompt
-    others: list[Any] = ["", [], [""], [[]], [5, "a"], ["a", 5], [[5], "a"], 5, {}, [-1], [2**31], [True]]
-    assert not refused_otherwise((({"prompt": prompt}, "prompt", "") for prompt in others), read_completion)
 
 
 def test_what_is_not_supported_is_refused_by_its_name_and_may_be_null() -> None:
     for name in (*CompletionRequest.unsupported, "guided_json"):
         assert refusal(read_completion, **{name: 1}).param == name
         assert read_completion(**{name: None}).body == read_completion().body
-
-
-def test_fields_of_chats_and_unknown_ones_are_refused() -> None:
-    names = ("messages", "tools", "top_logprobs", "max_completion_tokens", "store", "colour")
-    assert not refused_otherwise((({name: 1}, name, "Unknown parameter: ") for name in names), read_completion)
-
-
-def test_what_a_completion_cannot_have_is_refused() -> None:
-    faults: list[tuple[str, dict[str, Any]]] = [
-        ("logprobs", {"logprobs": 21}),
-        ("logprobs", {"logprobs": True}),
-        ("logprobs", {"logprobs": 0, "best_of": 2}),
-        ("logprobs", {"logprobs": 0, "num_beams": 2}),
-        ("logprobs", {"logprobs": 0, "vocab": {**VOCAB, "search": {"width": 2}}}),
-        ("vocab.hint", {"vocab": {**VOCAB, "hint": True}}),
-        ("prompt", {"prompt": ["a"] * (LIMITS.max_n + 1)}),
-        ("prompt", {"prompt": ["a"] * 3, "n": LIMITS.max_n // 2}),
-        ("prompt", {"prompt": ["a", "b"], "best_of": 2}),
-        ("prompt", {"prompt": ["a ", "b "], "vocab": {**VOCAB, "score": True}}),
-        ("n", {"n": 3, "best_of": 2}),
-        ("max_tokens", {"max_tokens": 0}),
-        ("min_tokens", {"min_tokens": 17}),
-        ("stream_options", {"stream_options": {}}),
-    ]
-    assert not refused_otherwise(((fields, param, "") for param, fields in faults), read_completion)
-    assert isinstance(refusal(read_completion, model="gpt-4o"), ModelNotFoundError)
 
 
 def test_the_best_of_several_is_asked_for_as_openai_does() -> None:
@@ -118,11 +98,11 @@ def test_the_best_of_several_is_asked_for_as_openai_does() -> None:
 
 @pytest.mark.parametrize(("allowed", "usual"), [((), 16), ((8, 32, 64), 32), ((4, 8), 8)])
 def test_the_default_number_of_tokens_is_openais_or_one_that_is_allowed(allowed: tuple[int, ...], usual: int) -> None:
-    limits = LIMITS.model_copy(update={"allowed_new_tokens": allowed})
-    assert CompletionRequestReader(MODEL, limits).read(completion_body()).body["max_tokens"] == usual
+    reader = CompletionRequestReader(limited(allowed_new_tokens=allowed))
+    assert reader.read(completion_body()).body["max_tokens"] == usual
     if allowed:
         with pytest.raises(ApiError, match="'max_tokens' must be one of"):
-            CompletionRequestReader(MODEL, limits).read(completion_body(max_tokens=5))
+            reader.read(completion_body(max_tokens=5))
 
 
 def test_a_vocabulary_goes_with_it_as_with_a_chat_without_a_line_for_the_model() -> None:
@@ -131,3 +111,45 @@ def test_a_vocabulary_goes_with_it_as_with_a_chat_without_a_line_for_the_model()
     assert request.vocabulary.n_words == 1000
     assert request.decoding == Decoding(hint=False)
     assert request.body.items() >= DEFAULT_SAMPLING.items()
+
+
+def test_vllms_fields_of_tokenization_are_known_but_for_what_no_client_may_choose() -> None:
+    fields = TokenizeChatRequest.model_fields.keys() | TokenizeCompletionRequest.model_fields.keys()
+    refused = {"chat_template", "chat_template_kwargs", "media_io_kwargs", "mm_processor_kwargs"}
+    assert fields - TokenizeRequest.model_fields.keys() == refused
+    assert TokenizeRequest.model_fields.keys() <= fields
+
+
+def test_a_text_and_messages_reach_vllm_as_they_came() -> None:
+    text = read_tokenize(
+        {"prompt": "", "model": MODEL, "add_special_tokens": False, "return_token_strs": True}, served=SERVED
+    )
+    assert TokenizeCompletionRequest.model_validate(text).model_fields_set == text.keys()
+    opened = {"messages": BEGUN, "add_generation_prompt": False, "continue_final_message": True, "model": None}
+    assert TokenizeChatRequest.model_validate(read_tokenize(opened, served=SERVED)).messages == BEGUN
+    assert read_detokenize({"tokens": []}, served=SERVED) == {"tokens": []}
+
+
+def test_rows_are_asked_for_after_a_text_or_tokens_or_several_of_either() -> None:
+    for prompt in ("one", [1, 2], ["one"], ["one", "two"], [[1, 2]], [[1], [2, 3], [0]]):
+        body = read_logprobs({"prompt": prompt, "model": MODEL, "top_logprobs": None}, served=SERVED)
+        assert body == {"prompt": prompt, "dtype": "float32"}
+        is_several = isinstance(prompt, list) and not isinstance(prompt[0], int)
+        assert prompts_of(body) == (prompt if is_several else [prompt])
+    asked = {"prompt": "a", "dtype": "float16", "top_logprobs": 3, "add_special_tokens": False}
+    assert read_logprobs(asked, served=SERVED) == asked
+    scored = {"prompt": [1], "token_ids": [2, 3], "add_special_tokens": False}
+    assert read_token_logprobs({**scored, "model": None}, served=SERVED) == scored
+
+
+def test_an_adapter_reaches_a_replica_but_for_the_tokens_of_a_text_which_all_share() -> None:
+    served = ServedModel(MODEL, LIMITS, ("an-adapter",))
+    bodies: list[tuple[Any, dict[str, Any], bool]] = [
+        (read_tokenize, {"prompt": "a"}, False),
+        (read_detokenize, {"tokens": [1]}, False),
+        (read_logprobs, {"prompt": "a"}, True),
+        (read_token_logprobs, {"prompt": "a", "token_ids": [1]}, True),
+    ]
+    for read, fields, carries_adapter in bodies:
+        assert "model" not in read({**fields, "model": MODEL}, served=served)
+        assert ("model" in read({**fields, "model": "an-adapter"}, served=served)) == carries_adapter

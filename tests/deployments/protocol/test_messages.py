@@ -1,4 +1,4 @@
-"""Rows 19 to 21 of the faults: what a message may hold."""
+"""What a message may hold."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from deployments.errors import BadRequestError
 from deployments.settings.limits import MAX_MESSAGES
-from tests.deployments.protocol.readers import read_chat, refused_otherwise
+from tests.deployments.protocol.readers import read_chat
 
 CALL = {"id": "call-1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
 
@@ -36,24 +36,15 @@ def test_special_tokens_and_role_markers_are_text() -> None:
         assert read(user(text))[0]["content"] == text
 
 
-def test_what_is_no_list_of_messages_is_refused() -> None:
-    values: list[Any] = [None, {}, "hello", 5, [], [None], ["hello"], [[]], [{}]]
-    assert not refused_otherwise(({"messages": value}, "messages…", "") for value in values)
-
-
 @pytest.mark.parametrize("content", ["", " ", "\n\t\u00a0\u3000", [], [part("text", text=" ")]])
 def test_a_prompt_without_text_is_refused(content: Any) -> None:
     with pytest.raises(BadRequestError, match="not blank"):
         read(user(content))
 
 
-def test_a_blank_message_among_others_is_passed_on() -> None:
+def test_a_blank_message_among_others_and_as_many_as_may_be_are_passed_on() -> None:
     assert len(read({"role": "system", "content": ""}, user("Hello"))) == 2
-
-
-def test_too_many_messages_are_refused() -> None:
     assert len(read(*[user("a")] * MAX_MESSAGES)) == MAX_MESSAGES
-    assert not refused_otherwise([({"messages": [user("a")] * (MAX_MESSAGES + 1)}, "messages", "")])
 
 
 ADDRESSES = ["http://169.254.169.254/latest/meta-data", "file:///etc/passwd", "data:image/png;base64,AAAA"]
@@ -72,27 +63,6 @@ def test_a_part_that_is_not_text_is_refused(address: str) -> None:
 def test_a_text_part_cannot_smuggle_an_address() -> None:
     with pytest.raises(BadRequestError):
         read(user([part("text", text="a", image_url={"url": ADDRESSES[0]})]))
-
-
-def test_a_fault_in_a_message_is_named() -> None:
-    contents: list[Any] = [None, 5, True, {"type": "text", "text": "a"}, [5]]
-    # Text parts that are broken.
-    contents += [[value] for value in ({"type": "text"}, {"type": "text", "text": None}, {"text": "a"}, "a", None)]
-    assert not refused_otherwise(({"messages": [user(content)]}, "messages[0].content…", "") for content in contents)
-    roles: list[Any] = [None, "", "User", "function", "critic", 5, ["user"]]
-    assert not refused_otherwise(
-        ({"messages": [{"role": role, "content": "a"}]}, "messages[0].role", "") for role in roles
-    )
-    unknown = ({"messages": [user("a", documents=["x"])]}, "messages[0].documents", "Known are content, name, role")
-    assert not refused_otherwise([unknown])
-    calls: list[Any] = [
-        *(None, {}, {**CALL, "type": "mcp"}, {**CALL, "id": None}, {**CALL, "function": {"name": "look"}}),
-        *({**CALL, "function": {"name": "look", "arguments": value}} for value in ({"a": 1}, "{", "[]", "[" * 100_000)),
-    ]
-    assert not refused_otherwise(
-        ({"messages": [user("Look."), {"role": "assistant", "tool_calls": [call]}]}, "messages[1].tool_calls[0]…", "")
-        for call in calls
-    )
 
 
 def test_an_answer_may_be_sent_back_as_it_came() -> None:

@@ -28,7 +28,6 @@ from tests.deployments.front import (
     LIMITS,
     MODEL,
     Front,
-    assert_error,
     chat_body,
     completion_body,
 )
@@ -160,20 +159,13 @@ def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_pa
     world.close()
 
 
-@pytest.mark.parametrize("path", ASSETS)
-def test_the_page_and_its_files_need_a_key(front: Front, path: str) -> None:
-    with front.client(key=None) as client:
-        assert_error(client.get(path), 401, code="invalid_api_key")
-        assert client.get(path, params={"token": KEY}).status_code == 200
-    assert front.get(path).status_code == 200
-
-
 @pytest.mark.parametrize("is_public", [True, False])
 async def test_a_setting_opens_the_page_and_its_files_to_everyone(is_public: bool) -> None:
     settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, public_docs=is_public)
     transport = httpx.ASGITransport(app=create_app(settings, StandIn()))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert {(await client.get(path)).status_code for path in ASSETS} == {200 if is_public else 401}
+        assert {(await client.get(path, params={"token": KEY})).status_code for path in ASSETS} == {200}
         assert (await client.get("/v1/models")).status_code == 401
 
 

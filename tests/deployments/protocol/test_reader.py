@@ -1,4 +1,4 @@
-"""Rows 12 to 16, 19 and 21 to 25 of the faults: what a chat request may say."""
+"""What a chat request may say."""
 
 import pickle
 import time
@@ -14,12 +14,13 @@ from deployments.protocol.listed_json import listed_schema
 from deployments.protocol.reader import ChatRequestReader, check_max_tokens
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.readers import (
-    BEGUN,
     GOOD,
     NO_OBJECTS,
+    PREFILL,
     READER,
     TOOL,
     each,
+    limited,
     not_taken,
     read_chat,
     refusal,
@@ -91,10 +92,6 @@ def test_a_value_out_of_range_or_of_another_type_is_refused() -> None:
     assert not refused_otherwise(({name: value}, f"{name}…", "") for name, value in each(BAD_VALUES))
 
 
-def test_structural_tags_of_the_client_are_not_supported() -> None:
-    assert "not supported here" in refusal(structured_outputs={"structural_tag": "canary"}).message
-
-
 def test_a_field_that_is_not_supported_is_refused_whatever_its_value() -> None:
     names = ChatCompletionRequest.unsupported | {"guided_json", "guided_decoding_backend", "guided_whatever"}
     values = ["x", {}, True, False, 1]
@@ -117,14 +114,6 @@ def test_bookkeeping_never_reaches_the_engine() -> None:
     }
     for name, value in fields.items():
         assert read_chat(**{name: value}).body == read_chat().body, name
-
-
-def test_an_unknown_field_is_refused_and_a_near_one_suggested() -> None:
-    error = refusal(temprature=1)
-    assert error.param == "temprature"
-    assert "Did you mean 'temperature'?" in error.message
-    assert "Did you mean" not in refusal(zzzzzz=1).message
-    assert refusal(zzzzzz=None).status == 400
 
 
 def test_an_unknown_vocabulary_field_is_an_error_that_lists_the_known_ones() -> None:
@@ -192,7 +181,7 @@ def test_an_absent_budget_is_the_cap() -> None:
 
 @pytest.mark.parametrize("structure", [{"regex": "a+"}, {"grammar": 'root ::= "a"+'}])
 def test_beside_a_grammar_a_budget_has_a_limit_of_its_own(structure: dict[str, str]) -> None:
-    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"max_new_tokens": 4096, "max_grammar_tokens": 100}))
+    reader = ChatRequestReader(limited(max_new_tokens=4096, max_grammar_tokens=100))
     for asked in ({"max_tokens": 101}, {}):
         with pytest.raises(BadRequestError, match=r"at most 100 with .* \(limits.max_grammar_tokens\)") as caught:
             reader.read({**chat_body(), "max_tokens": None, **asked, "structured_outputs": structure})
@@ -204,7 +193,7 @@ def test_beside_a_grammar_a_budget_has_a_limit_of_its_own(structure: dict[str, s
 
 
 def test_where_budgets_are_a_set_others_are_refused_and_the_largest_is_the_default() -> None:
-    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"allowed_new_tokens": (64, 16)}))
+    reader = ChatRequestReader(limited(allowed_new_tokens=(64, 16)))
     assert reader.read(chat_body()).body["max_tokens"] == 64
     for name in ("max_tokens", "max_completion_tokens"):
         assert reader.read({**chat_body(), name: 16}).body["max_tokens"] == 16
@@ -229,10 +218,6 @@ def test_older_names_beside_structured_outputs_are_ignored() -> None:
     body = read_chat(structured_outputs={"regex": "a+"}, guided_regex="b+", guided_decoding_backend="guidance").body
     assert body["structured_outputs"] == {"regex": "a+"}
     assert not [name for name in body if name.startswith("guided_")]
-
-
-def test_a_stop_string_becomes_a_list_of_one() -> None:
-    assert read_chat(stop="end").body["stop"] == ["end"]
 
 
 def test_a_vocabulary_is_taken_out_of_the_body() -> None:
@@ -266,24 +251,10 @@ def test_a_schema_that_no_list_can_write_is_named_by_its_pointer() -> None:
     assert "#/properties/a/format" in error.message
 
 
-PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
-
-
 def test_an_answer_that_was_begun_can_be_continued_by_words_of_a_list() -> None:
     searches: list[dict[str, Any]] = [{}, {"num_beams": 2}, {"best_of": 2}, {"min_tokens": 5}]
     for search in searches:
-        assert PREFILL.items() <= read_chat(**VOCABULARY, **PREFILL, messages=BEGUN, **search).body.items()
-    silent = [*BEGUN[:1], {"role": "assistant", "content": ""}]
-    faults: list[tuple[str, dict[str, Any]]] = [
-        ("messages", {"messages": BEGUN[:1]}),
-        ("messages", {"messages": silent}),
-        ("add_generation_prompt", {"add_generation_prompt": None}),
-        ("add_generation_prompt", {"add_generation_prompt": True}),
-        ("add_generation_prompt", {"continue_final_message": False}),
-        ("continue_final_message", {"continue_final_message": "yes"}),
-    ]
-    begun = {**VOCABULARY, **PREFILL, "messages": BEGUN}
-    assert not refused_otherwise(({**begun, **fields}, param, "") for param, fields in faults)
+        assert PREFILL.items() <= read_chat(**VOCABULARY, **PREFILL, **search).body.items()
 
 
 def test_bad_words_are_left_out_of_the_list_and_never_reach_the_engine() -> None:
@@ -297,35 +268,27 @@ def test_bad_words_are_left_out_of_the_list_and_never_reach_the_engine() -> None
 
 
 def test_a_bad_word_that_a_text_may_have_without_the_list_is_refused() -> None:
-    words = [
-        ("en", "New York", "a blank or a mark"),
-        ("en", "dog.", "a blank or a mark"),
-        ("en", "7", "no letter"),
-        ("en", "!", "no letter"),
-        ("en", "dog's", "name that"),
-        ("fr", "l'homme", "an apostrophe"),
-        ("en", "a\u200bb", "invisible"),
-        ("zh", "你好。", "a blank or a mark"),
+    split = {"lang": "zh", "segmentation": "any"}
+    words: list[tuple[dict[str, Any], str, str]] = [
+        ({"lang": "en"}, "New York", "a blank or a mark"),
+        ({"lang": "en"}, "dog.", "a blank or a mark"),
+        ({"lang": "en"}, "7", "no letter"),
+        ({"lang": "en"}, "!", "no letter"),
+        ({"lang": "en"}, "dog's", "name that"),
+        ({"lang": "fr"}, "l'homme", "an apostrophe"),
+        ({"lang": "en"}, "a\u200bb", "invisible"),
+        ({"lang": "zh"}, "你好。", "a blank or a mark"),
+        (split, "中国", "as several words"),
+        ({"lang": "en", "extra_words": ["Zorro"]}, "zorro", "both extra_words and bad_words"),
     ]
     assert not refused_otherwise(
-        ({"vocab": {"lang": lang}, "bad_words": ["dog", word]}, "bad_words…", part) for lang, word, part in words
+        ({"vocab": vocab, "bad_words": ["死", word]}, "bad_words…", part) for vocab, word, part in words
     )
     assert not not_taken({"bad_words": [word]} for _, word, _ in words)
-
-
-def test_a_bad_word_that_listed_words_may_write_is_refused() -> None:
-    vocab = {"lang": "zh", "segmentation": "any"}
-    assert "as several words" in refusal(vocab=vocab, bad_words=["中国"]).message
-    for asked, word in ((vocab, "死"), ({"lang": "zh"}, "中国")):
-        read_as = read_chat(vocab=asked, bad_words=[word]).vocabulary
-        assert read_as is not None
-        assert read_as.exclude_words == (word,)
-
-
-def test_a_word_that_is_bad_and_added_is_refused() -> None:
-    error = refusal(vocab={"lang": "en", "extra_words": ["Zorro"]}, bad_words=["zorro"])
-    assert error.param == "bad_words"
-    assert "both extra_words and bad_words" in error.message
+    for vocab, word in ((split, "死"), ({"lang": "zh"}, "中国")):
+        asked = read_chat(vocab=vocab, bad_words=[word]).vocabulary
+        assert asked is not None
+        assert asked.exclude_words == (word,)
 
 
 def test_a_budget_too_small_for_a_sentence_names_the_least_and_the_way_out() -> None:
@@ -378,3 +341,4 @@ def test_what_stays_inside_a_list_can_be_combined_with_a_vocabulary() -> None:
     }
     for name, value in fields.items():
         assert read_chat(**{name: value}, **VOCABULARY).body[name] == value
+    assert read_chat(stop="end").body["stop"] == ["end"]

@@ -1,13 +1,17 @@
-"""Rows 10, 11 of the faults: what is not JSON, or too deep."""
+"""What is not JSON, or too deep; and the lines of a file, as bytes."""
 
+import io
 import json
-from typing import Any
+import tracemalloc
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.protocol.strict_json import JsonError, loads
+from deployments.protocol.strict_json import JsonError, RawLine, loads, raw_lines
+from deployments.storage import Location
+from tests.deployments import buffered_files as buffered_files  # registers buffered://
 from tests.deployments.front import Front, assert_error
 
 MAX_DEPTH = 64
@@ -110,3 +114,50 @@ def test_a_body_that_is_not_json_gets_one_answer(front: Front, text: bytes, said
 def test_a_million_messages_are_refused(front: Front) -> None:
     assert_error(front.chat(b'{"model":"stand-in","messages":[' + b"1," * 1_000_000 + b"1]}"), 413)
     assert_error(front.chat(b'{"model":"stand-in","messages":[' + b"1," * 500_000 + b"1]}"), 400, param="messages[0]")
+
+
+def opened(content: bytes) -> BinaryIO:
+    location = Location.of("buffered://bucket/in.jsonl")
+    location.write([content])
+    return location.open()
+
+
+def test_lines_are_whole_or_too_long() -> None:
+    for content, texts in (
+        (b"", []),
+        (b"a", [b"a"]),
+        (b"a\n", [b"a"]),
+        (b"a\r\nbb\n", [b"a", b"bb"]),
+        (b"\n\n", [b"", b""]),
+        (b"abcd\nabcde\nabc", [b"abcd", None, b"abc"]),
+        (b"abcd\r\nabcde\r\nabcdef\rg", [b"abcd", None, None]),
+        (b"abcd\r\nx" + b"y" * 3_000_000 + b"\nz\n", [b"abcd", None, b"z"]),
+        (b"abcdef", [None]),
+    ):
+        for stream in (io.BytesIO(content), opened(content)):
+            assert [line.text for line in raw_lines(stream, 4)] == texts
+
+
+def test_each_line_says_where_it_starts_and_can_be_read_from_there() -> None:
+    for stream in (io.BytesIO(content := b"one\n" + b"long" * 9 + b"\n\nfour"), opened(content)):
+        lines = list(raw_lines(stream, 5))
+        assert lines[0] == RawLine(1, 0, b"one")
+        for line in lines:
+            assert list(raw_lines(stream, 5, start=line.start, number=line.number)) == lines[line.number - 1 :]
+
+
+@given(st.lists(st.binary(max_size=12).filter(lambda text: b"\n" not in text and not text.endswith(b"\r"))))
+def test_lines_come_out_as_they_were_joined(texts: list[bytes]) -> None:
+    lines = list(raw_lines(io.BytesIO(b"".join(text + b"\n" for text in texts)), 10))
+    assert [line.text for line in lines] == [text if len(text) <= 10 else None for text in texts]
+    assert [line.number for line in lines] == list(range(1, len(texts) + 1))
+
+
+def test_a_line_that_is_too_long_is_not_held() -> None:
+    stream = io.BytesIO(b"x" * 20_000_000 + b"\nshort\n")
+    tracemalloc.start()
+    try:
+        assert [line.text for line in raw_lines(stream, 1000)] == [None, b"short"]
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Row 22 of the faults: what a JSON schema of the client's, which the engine compiles, may hold.
+"""What a JSON schema of the client's, which the engine compiles, may hold.
 
 It has no regular expression, it is of bounded size, and its references lead to a definition that a finite value fits.
 """
@@ -121,34 +121,8 @@ class Tree(BaseModel):
 FRIENDLY: list[dict[str, Any]] = [
     Leaf.model_json_schema(),
     Tree.model_json_schema(),
-    # OpenAI's own examples of recursive schemas.
-    {
-        "type": "object",
-        "properties": {
-            "type": {"type": "string", "enum": ["div", "button"]},
-            "label": {"type": "string"},
-            "children": {"type": "array", "items": {"$ref": "#"}},
-        },
-        "required": ["type", "label", "children"],
-        "additionalProperties": False,
-    },
-    {
-        "type": "object",
-        "properties": {"linked_list": {"$ref": "#/$defs/linked_list_node"}},
-        "$defs": {
-            "linked_list_node": {
-                "type": "object",
-                "properties": {
-                    "value": {"type": "number"},
-                    "next": {"anyOf": [{"$ref": "#/$defs/linked_list_node"}, {"type": "null"}]},
-                },
-                "additionalProperties": False,
-                "required": ["next", "value"],
-            }
-        },
-        "additionalProperties": False,
-        "required": ["linked_list"],
-    },
+    {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}, "required": ["children"]},
+    {"properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["next"]},
     # As OpenAI's client for JavaScript writes it.
     {
         "type": "object",

@@ -1,13 +1,15 @@
-"""Rows 12, 25 and 27 of the faults: what a request may say of its vocabulary."""
+"""What a request may say of its vocabulary."""
 
 from typing import Any
 
 import pytest
 
-from deployments.contract import USUAL_OPTIONS, VocabularySpec
-from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES
-from tests.deployments.front import LIMITS
-from tests.deployments.protocol.readers import Fault, each, read_chat, refusal, refused_otherwise
+from deployments.contract import AUTO_ADAPTER, USUAL_OPTIONS, VocabularySpec
+from deployments.protocol.reader import ChatRequestReader, ServedModel
+from deployments.protocol.word_tools import NextWordsRequest, read_tool
+from deployments.settings.limits import MAX_LIST_BYTES
+from tests.deployments.front import LIMITS, MODEL, chat_body
+from tests.deployments.protocol.readers import read_chat, refusal
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 
@@ -63,36 +65,6 @@ def test_words_arrive_clean() -> None:
     assert len({spec(words=["a", "b"], end="sentence"), spec(end="sentence", words=["a", "b "])}) == 1
 
 
-WRONG: dict[str, list[Any]] = {
-    "lang": ["", "a\0b", "x" * 65, 5],
-    "n_words": [0, True, 1.0, 10**40],
-    "unit": ["word", True],
-    "words": [[], "sol", {"sol": 1}, ["a"] * (LIMITS.max_list_words + 1)],
-    "extra_words": [["a"] * (MAX_CHANGED_WORDS + 1)],
-    "exclude_words": ["no"],
-    "case": ["upper", ["any"]],
-    "numbers": [1, "yes"],
-    "punctuation": ["some", False],
-    "layout": ["verse"],
-    "end": ["line"],
-    "segmentation": ["shortest"],
-}
-FLAT_WRONG: dict[str, list[Any]] = {
-    "vocab_n_words": [0, -1, True, "1000", 1.5, 10**40, [], {}],
-    "vocab_lang": ["", "a\0b", "en\n", "x" * 65, "x" * 10_240, 5, True, ["en"], {}, "\u202een", "e\u200bn"],
-}
-
-
-def test_a_member_of_another_type_or_out_of_range_is_named() -> None:
-    faults: list[Fault] = [
-        ({"vocab": {"lang": "es", member: value}}, f"vocab.{member}", "must be") for member, value in each(WRONG)
-    ]
-    flat = {"vocab_lang": "en", "vocab_n_words": 10}
-    faults += [({**flat, name: value}, name, "must be") for name, value in each(FLAT_WRONG)]
-    faults += [({"vocab": value}, "vocab", "must be") for value in ("es", ["es"], 5, True)]
-    assert not refused_otherwise(faults)
-
-
 @pytest.mark.parametrize("member", ["words", "extra_words", "exclude_words"])
 def test_an_entry_that_cannot_be_a_word_is_named(member: str) -> None:
     entries: list[Any] = [
@@ -110,53 +82,18 @@ def test_a_list_is_bounded_in_bytes_too() -> None:
     assert "1048576 bytes together" in refusal(vocab={"words": [*words, *words[:200]]}).message
 
 
-def test_an_unknown_member_is_an_error_that_lists_the_known_ones() -> None:
-    for name, hint in (("nwords", "n_words"), ("Lang", "lang"), ("word", "words"), ("zzz", None)):
-        error = refusal(vocab={"lang": "es", name: None})
-        assert error.param == f"vocab.{name}"
-        assert "n_words, level, unit, source, safe, words" in error.message
-        assert ("Did you mean" in error.message) == (hint is not None)
-        assert hint is None or f"'{hint}'?" in error.message
-
-
-def test_a_vocabulary_needs_a_list_and_both_of_the_flat_fields_or_neither() -> None:
-    faults: list[Fault] = []
-    for vocab in ({}, {"n_words": 10}, {"extra_words": ["Ana"]}, {"lang": None}):
-        faults += [({"vocab": vocab}, "vocab.lang", part) for part in ("'lang'", "'words'")]
-    flat: dict[str, Any] = {"vocab_lang": "es", "vocab_n_words": 5}
-    for given, missing in (("vocab_lang", "vocab_n_words"), ("vocab_n_words", "vocab_lang")):
-        half = {given: flat[given]}
-        faults += [(fields, missing, f"add '{missing}'") for fields in (half, {**half, missing: None})]
-        faults.append(({"vocab": {"lang": "es"}, **half}, given, "not both"))
-    faults.append(({"vocab": {"lang": "es"}, **flat}, "vocab_lang", "not both"))
-    assert not refused_otherwise(faults)
-
-
-def test_members_that_contradict_one_another_are_refused() -> None:
-    faults: list[tuple[dict[str, Any], str, str]] = [
-        ({"words": ["a"], "unit": "lemma"}, "unit", "leave 'unit' out"),
-        ({"words": ["a"], "source": "wordfreq"}, "source", "leave 'source' out"),
-        ({"words": ["a"], "source": "auto"}, "source", "leave 'source' out"),
-        ({"words": ["a"], "safe": False}, "safe", "leave 'safe' out"),
-        ({"lang": "es", "source": "wordfreq", "safe": True}, "safe", "left as it is"),
-        ({"lang": "es", "source": "hunspell"}, "source", "'wordfreq'"),
-        ({"lang": "es", "safe": "no"}, "safe", "true or false"),
-        ({"words": ["a"], "lang": "../../etc/passwd"}, "lang", "language tag"),
-        ({"words": ["a"], "lang": "km"}, "lang", "without spaces"),
-        ({"lang": "es", "segmentation": "any"}, "segmentation", "this list is of 'es'"),
-        ({"words": ["中"], "segmentation": "longest"}, "segmentation", "this list is of no language"),
-        ({"level": "A2", "lang": "en", "segmentation": "any"}, "segmentation", "this list is of 'en'"),
-        ({"words": ["中", "中 国"], "lang": "zh"}, "words[1]", "'中 国' has a blank"),
-        ({"lang": "ja", "extra_words": ["「あ」"]}, "extra_words[0]", "has the mark '「'"),
-        ({"lang": "zh", "must_use": [{"word": "你好！"}]}, "must_use[0].word", "has the mark '！'"),
-        ({"lang": "es", "end": "sentence", "punctuation": "none"}, "end", "set punctuation"),
-        ({"lang": "es", "extra_words": ["Ana"], "exclude_words": ["ana"]}, "extra_words", "one of them"),
-        ({"words": ["b"], "extra_words": ["l’a"], "exclude_words": ["L'A"]}, "extra_words", "one of them"),
-    ]
-    assert not refused_otherwise(({"vocab": vocab}, f"vocab.{member}", part) for vocab, member, part in faults)
-
-
 def test_a_level_is_a_number_of_words_or_a_list_whose_language_may_be_left_out() -> None:
     assert spec(lang="es", level="top-500") == spec(lang="es", n_words=500)
     asked = spec(level="ngsl-2")
     assert (asked.lang, asked.level, asked.n_words) == ("en", "ngsl-2", None)
+
+
+@pytest.mark.parametrize(
+    ("member", "adapter"),
+    [({}, AUTO_ADAPTER), ({"adapter": "auto"}, AUTO_ADAPTER), ({"adapter": "b"}, "b"), ({"adapter": None}, None)],
+)
+def test_null_asks_for_no_adapter_and_a_missing_member_for_one_that_fits(member: Any, adapter: str | None) -> None:
+    served = ServedModel(MODEL, LIMITS, ("a", "b"))
+    fields: dict[str, Any] = {"vocab": {"lang": "en", "n_words": 500, **member}}
+    assert ChatRequestReader(served).read(chat_body(**fields)).decoding.adapter == adapter
+    assert read_tool(NextWordsRequest, {"text": "a", **fields}, served=served).body["adapter"] == adapter

@@ -15,7 +15,7 @@ from deployments.settings.service import Settings
 from deployments.vocabulary.deployment import Vocabulary
 from tests.checked_lists import Rules
 from tests.checker import assert_only_listed_words
-from tests.deployments.front import LIMITS, MODEL, chat_body
+from tests.deployments.front import SERVED, chat_body
 from tests.vocab.toys import tokens_of
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.tokenizer import TokenizerFacts, load_speller
@@ -65,7 +65,7 @@ class Road:
         store = ArtefactStore(folder / "engine", 2**30)
         self.lists = NodeLists(store, vocabulary.fetch, "automaton")
         self.cache = EngineCache(folder / "engine", facts)
-        self.requests = ChatRequestReader(MODEL, LIMITS)
+        self.requests = ChatRequestReader(SERVED)
 
     async def texts(self, vocab: dict[str, Any], budgets: range) -> list[str]:
         """Random texts, one for each budget, as an engine without any wishes would write them."""
