@@ -187,7 +187,7 @@ def write_cards(request: WorksheetRequest) -> bytes:
         if isinstance(exercise, Matching):
             cards += [(item.gloss, item.word) for item in exercise.items]
         elif isinstance(exercise, GapFill):
-            cards += [(f"{item.before}{_GAP}{item.after}", item.options[item.answer]) for item in exercise.items]
+            cards += [(_asked(item), item.options[item.answer]) for item in exercise.items]
     head = ["#separator:tab", "#html:true", "#columns:" + "\t".join(_CARD_COLUMNS)]
     rows = ["\t".join(map(_card_cell, card)) for card in cards]
     return ("\n".join([*head, *rows]) + "\n").encode()
@@ -213,7 +213,6 @@ _PACKAGE: Final = "http://www.imsglobal.org/xsd/imscp_v1p1"
 _MATCH_CORRECT: Final = "http://www.imsglobal.org/question/qti_v2p1/rptemplates/match_correct"
 _ITEM_TYPE: Final = "imsqti_item_xmlv2p1"
 _RESPONSE: Final = "RESPONSE"
-_TRUE_FALSE: Final = (("true", "✓"), ("false", "✗"))
 
 _FIXED_TIME: Final = (1980, 1, 1, 0, 0, 0)
 """Of each file, so that equal exercises make equal packages."""
@@ -261,7 +260,8 @@ def _qti_items(exercise: Exercise, lang: str) -> Iterator[Element]:
     elif isinstance(exercise, TrueFalse):
         for statement in exercise.items:
             item, body = _item(lang, "single", ["true" if statement.answer else "false"])
-            _add_choices(body, "choiceInteraction", statement.statement, _TRUE_FALSE, maxChoices="1")
+            choices = [("true", _TRUE), ("false", _FALSE)]
+            _add_choices(body, "choiceInteraction", statement.statement, choices, maxChoices="1")
             yield item
     elif isinstance(exercise, Order):
         yield _order(exercise, lang)

@@ -12,7 +12,6 @@ from ray.serve.schema import ServeDeploySchema
 
 from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_demo
 from deployments.process_setup import SERVE_ENVIRONMENT
-from deployments.request_router import STATS_PERIOD_S
 from deployments.settings.service import Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -74,7 +73,7 @@ def test_what_serve_is_told_of_the_deployments() -> None:
     # Requests go by the engine's state and the prompt's beginning.
     config = made["Replica"]["request_router_config"]
     assert config["request_router_class"] == "deployments.request_router.ReplicaRouter"
-    assert config["request_routing_stats_period_s"] == STATS_PERIOD_S
+    assert config["request_routing_stats_period_s"] == 2.0
 
 
 def test_an_upgrade_starts_what_is_cheap_before_it_ends_the_old_and_never_runs_batches_twice() -> None:

@@ -5,22 +5,19 @@ import logging
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deployments.ingress.app import create_app
 from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS
-from deployments.settings.service import Settings
 from tests.deployments.front import (
     CHAT,
     KEY,
     KEYS,
-    MODEL,
     Front,
+    app_of,
     assert_error,
     chat_body,
     client_of,
     raw_request,
     wait_until,
 )
-from tests.deployments.stand_in import StandIn
 
 LOGGER = "ray.serve.wordbound"
 UNKEYED = [
@@ -215,5 +212,5 @@ async def test_a_websocket_is_closed() -> None:
     async def receive() -> Message:
         return {"type": "websocket.connect"}
 
-    await create_app(Settings(model_id=MODEL, secret_token=KEY), StandIn())({"type": "websocket"}, receive, send)
+    await app_of()({"type": "websocket"}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]

@@ -6,11 +6,9 @@ from typing import Any
 
 import httpx
 
-from deployments.ingress.app import create_app
 from deployments.settings.keys import Key, digest_of
-from deployments.settings.service import DEMO_TOKEN, Settings
-from tests.deployments.front import CHAT, KEY, MODEL, Exchange, assert_error, chat_body, client_of
-from tests.deployments.stand_in import StandIn
+from deployments.settings.service import DEMO_TOKEN
+from tests.deployments.front import CHAT, KEY, Exchange, app_of, assert_error, chat_body, client_of
 
 PAGE = "https://app.example.com"
 PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,x-stainless-os"}
@@ -119,7 +117,7 @@ async def test_a_page_of_another_origin_is_refused_with_the_setting_that_names_i
 
 
 async def test_nothing_of_the_body_is_read() -> None:
-    app = create_app(Settings(model_id=MODEL, secret_token=DEMO_TOKEN, demo=True), StandIn())
+    app = app_of(secret_token=DEMO_TOKEN, demo=True)
     for headers in ({"host": "evil.test"}, {"origin": "null"}):
         exchange = Exchange(app, CHAT, chat_body(), DEMO_TOKEN, **headers)
         assert await exchange.read() == 403

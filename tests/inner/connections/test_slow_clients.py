@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from deployments.contract import ReplicaRequest
-from deployments.ingress.app import create_app
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import Limits
-from deployments.settings.service import Settings
-from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, MODEL, Exchange
+from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, Exchange, app_of
 from tests.deployments.stand_in import StandIn
 
 
@@ -25,7 +23,7 @@ class LargeRows(StandIn):
 
 async def test_rows_that_nobody_reads_leave_room_to_other_keys_and_none_to_their_own_until_they_are_read() -> None:
     keys = {**KEY_SETTINGS, "third": Key(sha256=digest_of(b"third-key"))}
-    app = create_app(Settings(model_id=MODEL, secret_token=KEY, keys=keys), LargeRows())
+    app = app_of(LargeRows(), keys=keys, limits=Limits())
 
     def ask(key: str = KEY) -> Exchange:
         return Exchange(app, "/v1/logprobs", {"prompt": "a"}, key)
