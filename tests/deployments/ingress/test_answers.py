@@ -73,16 +73,19 @@ def test_a_stream_that_breaks_off_ends_in_one_error_and_is_never_done(front: Fro
     assert "secret" not in response.text
 
 
+def assert_work_stops_when_the_client_leaves(front: Front, path: str, fields: dict[str, Any]) -> None:
+    calls, body = front.backend.calls, json.dumps(fields).encode()
+    calls.clear()
+    head = raw_request(path, b"Content-Type: application/json", b"Content-Length: %d" % len(body), method="POST")
+    with socket.create_connection(("127.0.0.1", front.port), timeout=10) as connection:
+        connection.sendall(head + body)
+        wait_until(lambda: bool(calls))
+        assert not calls[0].is_closed
+    wait_until(lambda: calls[0].is_closed)
+
+
 def test_work_stops_when_the_client_leaves(front: Front) -> None:
-    chats = [("please stall", False), ("please stall", True), ("please stall later", True)]
-    asked = [(CHAT, chat_body(wish, stream=stream)) for wish, stream in chats]
-    asked += [(path, wishing(path, "please stall")) for path in (LOGPROBS, *TOOLS)]
-    for number, (path, fields) in enumerate(asked):
-        body = json.dumps(fields).encode()
-        head = raw_request(path, b"Content-Type: application/json", b"Content-Length: %d" % len(body), method="POST")
-        with socket.create_connection(("127.0.0.1", front.port), timeout=10) as connection:
-            connection.sendall(head + body)
-            wait_until(lambda number=number: len(front.backend.calls) > number)
-            call = front.backend.calls[number]
-            assert not call.is_closed
-        wait_until(lambda call=call: call.is_closed)
+    for wish, stream in (("please stall", False), ("please stall", True), ("please stall later", True)):
+        assert_work_stops_when_the_client_leaves(front, CHAT, chat_body(wish, stream=stream))
+    for path in (LOGPROBS, *TOOLS):
+        assert_work_stops_when_the_client_leaves(front, path, wishing(path, "please stall"))
