@@ -14,7 +14,7 @@ from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from deployments.contract import Decoding
 from tests.checker import SENTENCE_END
 from tests.deployments.replica.toy_engine import ToyEngine
-from tests.inner.search.test_client import (
+from tests.inner.search.test_replica_engine import (
     BUDGET,
     PROMPT,
     World,

@@ -15,7 +15,7 @@ from vllm.outputs import RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 from deployments.contract import Decoding
-from deployments.search.client import SearchClient
+from deployments.search.replica_engine import ReplicaEngine
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.tokens import EngineStepError, ListFaultError
 from tests.deployments.replica.toy_engine import ToyEngine
@@ -60,8 +60,8 @@ class World:
     def engine(self, **options: bool) -> ToyEngine:
         return ToyEngine(self.tokenizer, self.lists, **options)
 
-    def client(self, engine: ToyEngine) -> SearchClient:
-        return SearchClient(engine, self.lists, self.facts)
+    def client(self, engine: ToyEngine) -> ReplicaEngine:
+        return ReplicaEngine(engine, self.lists, self.facts)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ async def outputs_of(answer: AsyncIterator[RequestOutput]) -> list[RequestOutput
     return [output async for output in answer]
 
 
-def cost_of(client: SearchClient, search: SearchRequest) -> AnswerCost:
+def cost_of(client: ReplicaEngine, search: SearchRequest) -> AnswerCost:
     cost = client.cost_of(search)
     assert cost is not None
     return cost

@@ -44,11 +44,13 @@ STRUCTURE: Final = "a client's structure"
 GRAMMAR_ENDED: Final = "it takes the engine too much processor time; make it smaller or less ambiguous"
 
 COPIES_ARGUMENT: Final = "wordbound_copies"
-"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``SearchClient``: how many times the text is given."""
+"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``ReplicaEngine``: how often the text is given."""
 
 
-class SearchClient:
-    """Replaces vLLM's ``AsyncLLM`` in the server of chats; what is no search passes through to ``client``.
+class ReplicaEngine:
+    """What vLLM's server of chats has for its engine, in place of ``AsyncLLM``: every answer passes here.
+
+    What is no search is answered by ``client``, vLLM's own.
 
     ``lists`` are the states of the lists on this node, ``facts`` of the model's tokenizer.
     """
