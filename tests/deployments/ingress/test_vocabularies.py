@@ -12,10 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
+from deployments.contract import VocabularySpec
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.protocol.word_tools import EXERCISE_KINDS
 from deployments.settings.limits import Limits
-from deployments.vocabulary.queries import ListQueries
+from deployments.vocabulary.queries import AskCheck, ListQueries
 from tests.deployments.front import KEY, MODEL, Front, assert_error, client_of, wait_until
 from tests.deployments.ingress.test_refusals import (
     CHECK,
@@ -33,6 +34,12 @@ from tests.deployments.stand_in import StandIn
 from wordbound.cli import app
 
 TEXT = "\ufeff😀 The cat’s <b>xyzzy</b>;\r\nl'été, teh elephant: 42 \u05e9\u05dc\u05d5\u05dd e\u0301"
+
+
+@pytest.fixture(autouse=True)
+def english_is_known(front: Front) -> None:
+    """Reads the longest list of these tests before a client waits for it."""
+    front.backend.lists._answer(AskCheck(VocabularySpec(lang="en", n_words=1000), "teh", "json"), "")
 
 
 def check_at_the_command_line(*options: str) -> int:
