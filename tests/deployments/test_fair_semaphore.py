@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
@@ -46,7 +46,16 @@ REQUESTS = st.tuples(st.sampled_from(["alice", "bob", "carol"]), st.integers(1, 
 STEPS = st.lists(REQUESTS | st.tuples(st.sampled_from(["ends", "leaves"]), st.integers(0, 19)) | st.none(), max_size=60)
 """A request comes, or one that came ends or leaves; None is a turn of the event loop."""
 
+ALICE, BOB = ("alice", 1, False), ("bob", 1, False)
+TWO_WAIT = [ALICE, None, ALICE, ALICE, None]
 
+
+# The place is given to the one that leaves, which has not run since.
+@example([*TWO_WAIT, ("ends", 0), None, ("leaves", 1), None], 1, 3)
+# It leaves as the place becomes free, and runs later.
+@example([*TWO_WAIT, ("ends", 0), ("leaves", 1), None], 1, 3)
+# It leaves as it is refused for another key.
+@example([*TWO_WAIT, BOB, None, ("leaves", 2), None], 1, 2)
 @given(STEPS, st.integers(1, 4), st.integers(0, 3))
 async def test_whoever_leaves_at_whatever_time_no_place_is_lost_or_given_twice(
     steps: list[tuple[Any, ...] | None], size: int, max_waiting: int
@@ -72,8 +81,9 @@ async def test_whoever_leaves_at_whatever_time_no_place_is_lost_or_given_twice(
     for number in range(len(came)):
         ends[number].set()
     async with asyncio.timeout(60):
-        await asyncio.gather(*came, return_exceptions=True)
+        done = await asyncio.gather(*came, return_exceptions=True)
     assert (share.num_taken, share.num_waiting) == (0, 0)
+    assert all(one is None or isinstance(one, asyncio.CancelledError | SemaphoreFullError) for one in done)
     assert {one for one in came if one.cancelled()} <= has_left
 
 
