@@ -323,16 +323,19 @@ async def test_a_search_that_is_cancelled_or_closed_leaves_nothing_running(world
         with pytest.raises(asyncio.CancelledError):
             await task
         assert engine.num_running == 0
-    engine = world.engine()
+    engine = world.engine(keeps_work=True)
+    client = world.client(engine)
     # Also one of several texts that are written at once.
     num_texts = 3 if name == "rescue" else 1
     params, _ = search_for(
         world, SEARCHES[name], n=num_texts, max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4
     )
-    answer = world.client(engine).generate(PROMPT, params, "r")
+    answer = client.generate(PROMPT, params, "r")
     await anext(answer)
     await answer.aclose()
     assert engine.num_running == 0
+    # What was kept for them is let go by the next request that keeps anything.
+    assert client._unused_names or name != "rescue"
 
 
 async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go(world: World) -> None:
