@@ -6,8 +6,10 @@ from typing import Any
 
 import httpx
 
+from deployments.ingress.app import create_app
 from deployments.ingress.vocabularies import CHECKS_AT_ONCE
 from deployments.settings.keys import Key, digest_of
+from deployments.settings.service import Settings
 from tests.deployments.front import (
     CHAT,
     COMPLETIONS,
@@ -17,7 +19,6 @@ from tests.deployments.front import (
     MODEL,
     Exchange,
     Front,
-    app_of,
     assert_error,
     chat_body,
     client_of,
@@ -78,7 +79,7 @@ def test_a_wrong_method_is_refused_and_the_right_one_named(front: Front) -> None
 
 async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_read() -> None:
     """More answers are made than a key has places, while nobody reads them; those of rows free theirs at the start."""
-    app, exchanges = app_of(**SMALL), list[Exchange]()
+    app, exchanges = create_app(Settings(model_id=MODEL, secret_token=KEY, **SMALL), StandIn()), list[Exchange]()
     for path in [CHAT, LOGPROBS] * 3 + [CHECK] * (CHECKS_AT_ONCE * 3 // 4 + 1):
         exchanges.append(Exchange(app, path, GOOD[path]))
         assert await asyncio.wait_for(exchanges[-1].status, 30) == 200
