@@ -28,8 +28,8 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 from deployments.contract import Decoding
 from deployments.replica.engine.engine import count_steps, num_requests
 from deployments.replica.engine.health import EngineWatch
-from deployments.search.replica_engine import ReplicaEngine
 from deployments.search.generator import MAX_STEP_TOKENS
+from deployments.search.replica_engine import ReplicaEngine
 from deployments.search.request import SEARCH_ARGUMENT, SearchRequest
 from tests.e2e.forking_engine import fork_cases
 from vocab.automaton.tokenizer import TokenizerFacts
