@@ -45,7 +45,7 @@ from vocab.documents.zipped import DAMAGED
 DOCUMENTS_AT_ONCE: Final = 4
 """Of one ingress, all keys together. Costs a thread each, which shares the interpreter with all streams."""
 
-_MAX_NAME_CHARS: Final = 80
+_MAX_SAVED_NAME_CHARS: Final = 80
 
 _NOT_IN_NAMES: Final = re.compile(r'[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"*/:<>?\\|]+')
 """In names of files on any system: what is refused there, and marks that turn the direction around and so hide what a
@@ -113,7 +113,7 @@ def add_documents(routes: Routes, settings: Settings, backlog: Backlog) -> None:
 
 def _as_file(title: str | None, ending: str) -> dict[str, str]:
     """Return the headers that have a browser save a file under its title (RFC 6266)."""
-    name = " ".join(_NOT_IN_NAMES.sub(" ", title or "").split())[:_MAX_NAME_CHARS].strip(". ") or "text"
+    name = " ".join(_NOT_IN_NAMES.sub(" ", title or "").split())[:_MAX_SAVED_NAME_CHARS].strip(". ") or "text"
     saved = f'attachment; filename="{name if name.isascii() else "text"}.{ending}"'
     if not name.isascii():
         saved += f"; filename*=UTF-8''{quote(name, safe='')}.{ending}"

@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from deployments.contract import ChatBody, prompts_of
 from deployments.errors import BadRequestError, ForbiddenError, RateKind, RateLimitError
-from deployments.ingress.stream import add_headers
+from deployments.ingress.stream import HEADERS
 from deployments.protocol.reader import ChatRequest
 from deployments.rates import RateExceededError, Rates, RateState
 from deployments.settings.service import Settings
@@ -88,11 +88,10 @@ async def _take(rates: Rates, scope: Scope, kind: RateKind, limit: int, cost: in
 
 
 def _add_rate_headers(scope: Scope, kind: RateKind, state: RateState) -> None:
-    add_headers(
-        scope,
+    scope["state"].setdefault(HEADERS, {}).update(
         {
             f"x-ratelimit-limit-{kind}": str(state.limit),
             f"x-ratelimit-remaining-{kind}": str(state.remaining),
             f"x-ratelimit-reset-{kind}": f"{state.reset_s}s",
-        },
+        }
     )

@@ -30,12 +30,7 @@ class ClientLeft(Exception):  # noqa: N818 - not an error of anyone's
 
 
 HEADERS: Final = "headers"
-"""A key of the scope's state (``add_headers``)."""
-
-
-def add_headers(scope: Scope, headers: Mapping[str, str]) -> None:
-    """Add headers to the answer of a request, whether it is an error or not."""
-    scope["state"].setdefault(HEADERS, {}).update(headers)
+"""A key of the scope's state: headers for the answer of a request, whether it is an error or not."""
 
 
 def owner_of(scope: Scope) -> str:

@@ -142,7 +142,6 @@ def _is_rtl(text: str, otherwise: bool) -> bool:
 
 
 def _first_uses_of_new_words(text: str, lang: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each new word's first use, to be printed bold."""
     if not words:
         return
     checker = TextChecker(WordList(lang, (), "inline"), ListOptions(), 0, new_words=words)

@@ -51,8 +51,7 @@ class WorksheetFormat(NamedTuple):
     ending: str
 
 
-def letter(index: int) -> str:
-    """Return what stands before an option: a to z."""
+def _letter(index: int) -> str:
     return chr(ord("a") + index)
 
 
@@ -92,7 +91,7 @@ def _lines(exercise: Exercise) -> Iterator[str]:
     if isinstance(exercise, Matching):
         for index, item in enumerate(exercise.items):
             gloss = exercise.items[exercise.shown[index]].gloss
-            yield f"{index + 1}) {item.word}  ___        {letter(index)}) {gloss}"
+            yield f"{index + 1}) {item.word}  ___        {_letter(index)}) {gloss}"
         return
     for index, line in enumerate(_items(exercise), start=1):
         yield f"{index}) {line}"
@@ -101,7 +100,7 @@ def _lines(exercise: Exercise) -> Iterator[str]:
 def _items(exercise: Exercise) -> Iterator[str]:
     if isinstance(exercise, Questions | GapFill):
         for item in exercise.items:
-            options = "   ".join(f"{letter(index)}) {option}" for index, option in enumerate(item.options))
+            options = "   ".join(f"{_letter(index)}) {option}" for index, option in enumerate(item.options))
             yield f"{_asked(item)}\n{options}"
     elif isinstance(exercise, TrueFalse):
         yield from (f"{item.statement}  ___" for item in exercise.items)
@@ -121,11 +120,11 @@ def _key(exercise: Exercise) -> Iterator[str]:
     """Yield the right answers of an exercise, a line each."""
     answers: Sequence[str]
     if isinstance(exercise, Questions | GapFill):
-        answers = [f"{letter(item.answer)}) {item.options[item.answer]}" for item in exercise.items]
+        answers = [f"{_letter(item.answer)}) {item.options[item.answer]}" for item in exercise.items]
     elif isinstance(exercise, TrueFalse):
         answers = [_TRUE if item.answer else _FALSE for item in exercise.items]
     elif isinstance(exercise, Matching):
-        answers = [letter(exercise.shown.index(index)) for index in range(len(exercise.items))]
+        answers = [_letter(exercise.shown.index(index)) for index in range(len(exercise.items))]
     elif isinstance(exercise, Order):
         answers = [str(place + 1) for place in exercise.shown]
     else:
@@ -187,7 +186,7 @@ def write_cards(request: WorksheetRequest) -> bytes:
         if isinstance(exercise, Matching):
             cards += [(item.gloss, item.word) for item in exercise.items]
         elif isinstance(exercise, GapFill):
-            cards += [(f"{item.before}{_GAP}{item.after}", item.options[item.answer]) for item in exercise.items]
+            cards += [(_asked(item), item.options[item.answer]) for item in exercise.items]
     head = ["#separator:tab", "#html:true", "#columns:" + "\t".join(_CARD_COLUMNS)]
     rows = ["\t".join(map(_card_cell, card)) for card in cards]
     return ("\n".join([*head, *rows]) + "\n").encode()
@@ -213,7 +212,6 @@ _PACKAGE: Final = "http://www.imsglobal.org/xsd/imscp_v1p1"
 _MATCH_CORRECT: Final = "http://www.imsglobal.org/question/qti_v2p1/rptemplates/match_correct"
 _ITEM_TYPE: Final = "imsqti_item_xmlv2p1"
 _RESPONSE: Final = "RESPONSE"
-_TRUE_FALSE: Final = (("true", "✓"), ("false", "✗"))
 
 _FIXED_TIME: Final = (1980, 1, 1, 0, 0, 0)
 """Of each file, so that equal exercises make equal packages."""
@@ -261,7 +259,8 @@ def _qti_items(exercise: Exercise, lang: str) -> Iterator[Element]:
     elif isinstance(exercise, TrueFalse):
         for statement in exercise.items:
             item, body = _item(lang, "single", ["true" if statement.answer else "false"])
-            _add_choices(body, "choiceInteraction", statement.statement, _TRUE_FALSE, maxChoices="1")
+            choices = [("true", _TRUE), ("false", _FALSE)]
+            _add_choices(body, "choiceInteraction", statement.statement, choices, maxChoices="1")
             yield item
     elif isinstance(exercise, Order):
         yield _order(exercise, lang)

@@ -15,7 +15,7 @@ from vllm.outputs import CompletionOutput
 from vllm.sampling_params import SamplingParams
 
 LOGPROBS_ARGUMENT: Final = "wordbound_logprobs"
-"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``SearchClient``: a request's ``LogprobRecorder``."""
+"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``ReplicaEngine``: a request's ``LogprobRecorder``."""
 
 _LEAST: Final = -9999.0
 """What vLLM gives in place of minus infinity, which is no JSON."""

@@ -16,7 +16,7 @@ from deployments.contract import ChatBody
 from vocab.matching.log_mass import UNMASKED_TOP, unmark
 
 DETAILS_ARGUMENT: Final = "wordbound_details"
-"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``SearchClient``: a request's ``DetailRecorder``."""
+"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``ReplicaEngine``: a request's ``DetailRecorder``."""
 
 DEFAULT_TOP_K: Final = 5
 

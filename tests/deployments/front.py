@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 
 import httpx
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
 
 from deployments.ingress.app import Mount, create_app
 from deployments.ingress.replicas import Backend
+from deployments.page.bundle import Bundle
 from deployments.protocol.reader import ServedModel
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import Limits
@@ -42,20 +44,26 @@ def chat_body(text: str = "Tell me a story.", **fields: Any) -> dict[str, Any]:
     return {"model": MODEL, "messages": [{"role": "user", "content": text}], **fields}
 
 
+def app_of(
+    backend: Backend | None = None, *, mounts: Sequence[Mount] = (), page: Bundle | None = None, **settings: Any
+) -> FastAPI:
+    """An application with these settings, over a stand-in where no backend is given."""
+    given: dict[str, Any] = {"model_id": MODEL, "secret_token": KEY, "limits": LIMITS, **settings}
+    return create_app(Settings(**given), backend or StandIn(), mounts, page)
+
+
 def client_of(
     backend: Backend | None = None,
     *,
     key: str | None = None,
-    mounts: Sequence[Mount] = (),
     around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
-    **settings: Any,
+    **options: Any,
 ) -> httpx.AsyncClient:
-    """A client of an application of its own in this process, with these settings; it sends ``key`` if there is one.
+    """A client of an application of its own in this process (``app_of``); it sends ``key`` if there is one.
 
     ``around`` gives the application another layer.
     """
-    given: dict[str, Any] = {"model_id": MODEL, "secret_token": KEY, "limits": LIMITS, **settings}
-    transport = httpx.ASGITransport(around(create_app(Settings(**given), backend or StandIn(), mounts)))
+    transport = httpx.ASGITransport(around(app_of(backend, **options)))
     headers = {} if key is None else {"X-API-Key": key}
     return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 

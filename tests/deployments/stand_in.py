@@ -124,6 +124,9 @@ class StandIn(Backend):
     async def _record(self, call: Call, script: Script | None = None) -> AsyncGenerator[Any]:
         self.calls.append(call)
         try:
+            async for failure in _failing(_text_of(call.body), None if script is None else "prompt"):
+                yield failure
+                return
             async for item in (script or _script)(call.body, call.caller.request_id):
                 yield item
         finally:
@@ -151,9 +154,6 @@ def row(number: int) -> list[float]:
 async def _rows(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:
     """Two rows at once."""
     prompts = prompts_of(body)
-    async for item in _failing(prompts[0]):
-        yield item
-        return
     num_top = body.get("top_logprobs")
     yield {
         "shape": [len(prompts), num_top or NUM_TOKENS],
@@ -174,9 +174,6 @@ async def _rows(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsIte
 
 
 async def _scores(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:
-    async for item in _failing(body["prompt"]):
-        yield item
-        return
     tokens = body["token_ids"]
     yield {"logprobs": [-float(token) for token in tokens], "prompt_tokens": len(body["prompt"]) + len(tokens)}
 
@@ -187,9 +184,6 @@ async def _table(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsIt
 
 
 async def _tools(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:
-    async for item in _failing(body["text"]):
-        yield item
-        return
     result = {name: value for name, value in body.items() if name not in ("spec", "stream")}
     if body.get("stream"):
         yield 'data: {"text":"One."}\n\n'
@@ -200,6 +194,13 @@ async def _tools(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsIt
         yield "data: [DONE]\n\n"
     else:
         yield result
+
+
+def _text_of(body: dict[str, Any]) -> Any:
+    """The text of a request, or the first of its prompts; "" where it has none."""
+    if "messages" in body:
+        return body["messages"][-1]["content"]
+    return prompts_of(body)[0] if "prompt" in body else body.get("text", "")
 
 
 async def _failing(wish: Any, param: str | None = "prompt") -> AsyncGenerator[Answer]:
@@ -215,11 +216,7 @@ async def _failing(wish: Any, param: str | None = "prompt") -> AsyncGenerator[An
 
 
 async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
-    is_chat = "messages" in body
-    wish = body["messages"][-1]["content"] if is_chat else body.get("prompt", "")
-    async for item in _failing(wish, None):
-        yield item
-        return
+    is_chat, wish = "messages" in body, _text_of(body)
     if wish == "please say nothing":
         return
     if "tokens" in body:

@@ -1,7 +1,11 @@
 import asyncio
 import random
+from collections import defaultdict
+from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 
@@ -37,29 +41,50 @@ async def test_who_no_longer_waits_holds_no_place() -> None:
     assert share.num_taken == 0
 
 
-async def test_a_place_given_to_one_who_is_cancelled_meanwhile_goes_on() -> None:
-    share = FairSemaphore(1)
-    async with share.take(1, "alice"):
-        leaving, staying = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
-        await asyncio.sleep(0)
-    # The place is given to it already, but it has not run since.
-    leaving.cancel()
-    await staying
-    assert leaving.cancelled()
-    assert share.num_taken == 0
+REQUESTS = st.tuples(st.sampled_from(["alice", "bob", "carol"]), st.integers(1, 5), st.booleans())
+"""Of a key, for so many sequences; whether it has had a turn before."""
+STEPS = st.lists(REQUESTS | st.tuples(st.sampled_from(["ends", "leaves"]), st.integers(0, 19)) | st.none(), max_size=60)
+"""A request comes, or one that came ends or leaves; None is a turn of the event loop."""
+
+ALICE, BOB = ("alice", 1, False), ("bob", 1, False)
+TWO_WAIT = [ALICE, None, ALICE, ALICE, None]
 
 
-async def test_who_is_cancelled_as_a_place_becomes_free_is_passed_over() -> None:
-    share = FairSemaphore(1, max_waiting=2)
-    async with share.take(1, "alice"):
-        leaving, staying = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
-        await asyncio.sleep(0)
-        # Its future is cancelled at once, its task runs later.
-        leaving.cancel()
-    await asyncio.gather(leaving, staying, return_exceptions=True)
-    assert leaving.cancelled()
-    assert not staying.cancelled()
+# The place is given to the one that leaves, which has not run since.
+@example([*TWO_WAIT, ("ends", 0), None, ("leaves", 1), None], 1, 3)
+# It leaves as the place becomes free, and runs later.
+@example([*TWO_WAIT, ("ends", 0), ("leaves", 1), None], 1, 3)
+# It leaves as it is refused for another key.
+@example([*TWO_WAIT, BOB, None, ("leaves", 2), None], 1, 2)
+@given(STEPS, st.integers(1, 4), st.integers(0, 3))
+async def test_whoever_leaves_at_whatever_time_no_place_is_lost_or_given_twice(
+    steps: list[tuple[Any, ...] | None], size: int, max_waiting: int
+) -> None:
+    share, came, has_left = FairSemaphore(size, max_waiting), list[asyncio.Task[None]](), set[asyncio.Task[None]]()
+    ends = defaultdict[int, asyncio.Event](asyncio.Event)
+
+    async def come(number: int, owner: str, wanted: int, has_begun: bool) -> None:
+        async with share.take(wanted, owner, has_begun=has_begun):
+            await ends[number].wait()
+
+    for step in steps:
+        match step:
+            case None:
+                await asyncio.sleep(0)
+            case ("ends" | "leaves" as how, number) if number < len(came):
+                ends[number].set()
+                if how == "leaves" and came[number].cancel():
+                    has_left.add(came[number])
+            case (owner, wanted, has_begun):
+                came.append(asyncio.create_task(come(len(came), owner, wanted, has_begun)))
+        assert 0 <= share.num_taken <= size
+    for number in range(len(came)):
+        ends[number].set()
+    async with asyncio.timeout(60):
+        done = await asyncio.gather(*came, return_exceptions=True)
     assert (share.num_taken, share.num_waiting) == (0, 0)
+    assert all(one is None or isinstance(one, asyncio.CancelledError | SemaphoreFullError) for one in done)
+    assert {one for one in came if one.cancelled()} <= has_left
 
 
 async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -> None:
@@ -172,23 +197,6 @@ async def test_where_too_many_wait_the_last_of_the_key_with_the_most_is_refused(
     done = await asyncio.gather(*crowd, *late, return_exceptions=True)
     assert [isinstance(result, SemaphoreFullError) for result in done] == [False, False, True, False, True, True]
     assert order == ["alice", "bob", "alice"]
-
-
-async def test_who_is_cancelled_as_it_is_refused_gives_nothing_back() -> None:
-    share = FairSemaphore(1, max_waiting=2)
-    async with share.take(1, "carol"):
-        first, displaced = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
-        await asyncio.sleep(0)
-        newer = asyncio.create_task(begins(share, "bob", []))
-        await asyncio.sleep(0)
-        displaced.cancel()
-        await asyncio.gather(displaced, return_exceptions=True)
-        assert displaced.cancelled()
-        assert (share.num_taken, share.num_waiting) == (1, 2)
-    await asyncio.gather(first, newer)
-    assert (share.num_taken, share.num_waiting) == (0, 0)
-    async with share.take(1, "alice"):
-        assert share.num_taken == 1
 
 
 async def test_who_comes_behind_long_requests_of_which_none_has_ended_is_refused_at_once_with_a_true_time() -> None:

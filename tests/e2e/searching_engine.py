@@ -28,8 +28,8 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 from deployments.contract import Decoding
 from deployments.replica.engine.engine import count_steps, num_requests
 from deployments.replica.engine.health import EngineWatch
-from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
+from deployments.search.replica_engine import ReplicaEngine
 from deployments.search.request import SEARCH_ARGUMENT, SearchRequest
 from tests.e2e.forking_engine import fork_cases
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -71,7 +71,7 @@ class Generated(StatLoggerBase):
         """Nothing to say."""
 
 
-async def give_up(client: SearchClient, grammar: str, decoding: Decoding, *, by_closing: bool) -> dict[str, int]:
+async def give_up(client: ReplicaEngine, grammar: str, decoding: Decoding, *, by_closing: bool) -> dict[str, int]:
     """Starts a long search, ends it in its midst or after its first part, and asks for some tokens more."""
     answer = client.generate(prompt(client), params(grammar, 400, decoding), "given-up")
     Generated.numbers.clear()
@@ -93,7 +93,7 @@ async def give_up(client: SearchClient, grammar: str, decoding: Decoding, *, by_
     return {"most": most, "unfinished": unfinished, "at_next": Generated.numbers[-1]}
 
 
-async def write(client: SearchClient, grammar: str, max_tokens: int = 8, request_id: str = "plain") -> float:
+async def write(client: ReplicaEngine, grammar: str, max_tokens: int = 8, request_id: str = "plain") -> float:
     """Return the seconds to the first token."""
     begun, first_s = time.monotonic(), 0.0
     async for _ in client.generate(prompt(client), params(grammar, max_tokens, None), request_id):
@@ -101,7 +101,7 @@ async def write(client: SearchClient, grammar: str, max_tokens: int = 8, request
     return first_s
 
 
-async def watch(client: SearchClient, grammar: str) -> dict[str, Any]:
+async def watch(client: ReplicaEngine, grammar: str) -> dict[str, Any]:
     """Ask more than runs at once; then stop the engine, and ask again and again, each time only for a moment."""
     served: Any = SimpleNamespace(engine=SimpleNamespace(_engine_client=client))
     counter, ended = count_steps(served), asyncio.Event()
@@ -143,7 +143,7 @@ def params(grammar: str, max_tokens: int, decoding: Decoding | None) -> Sampling
     )
 
 
-def prompt(client: SearchClient) -> dict[str, Any]:
+def prompt(client: ReplicaEngine) -> dict[str, Any]:
     tokens = client.renderer.get_tokenizer().encode("Once upon a time there was a river, and")
     return {"type": "token", "prompt_token_ids": list(tokens)}
 
@@ -165,7 +165,7 @@ async def measure(model: str, folder: str, grammar: str) -> dict[str, Any]:
         # First, for nothing that was asked before may be found again.
         forks = await fork_cases(engine)
         facts = TokenizerFacts.from_tokenizer(engine.renderer.get_tokenizer())
-        client = SearchClient(engine, EngineCache(Path(folder), facts), facts)
+        client = ReplicaEngine(engine, EngineCache(Path(folder), facts), facts)
         summary = {
             name: await give_up(client, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()
         }

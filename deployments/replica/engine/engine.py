@@ -22,8 +22,8 @@ from deployments.contract import ChatBody, Part
 from deployments.errors import EngineError
 from deployments.protocol.structure import structure_field
 from deployments.ray_private import engine_client, serving_chat, serving_completion
-from deployments.search.client import COPIES_ARGUMENT, STRUCTURE, SearchClient
 from deployments.search.logprobs import LogprobRecorder
+from deployments.search.replica_engine import COPIES_ARGUMENT, STRUCTURE, ReplicaEngine
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.token_details import DetailRecorder
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -60,7 +60,7 @@ class _Extras:
 class _ServiceRequest:
     """Mixin for vLLM's requests: the service's limit on the prompt, its search, and what records its tokens.
 
-    vLLM checks the limit when it tokenizes; ``deployments.search.client`` finds the others in the parameters.
+    vLLM checks the limit when it tokenizes; ``deployments.search.replica_engine`` finds the others in the parameters.
     """
 
     _extras: _Extras
@@ -170,12 +170,12 @@ def vocab_size(server: LLMServer) -> int:
 
 
 def install_search(server: LLMServer, lists: EngineCache, facts: TokenizerFacts) -> None:
-    """Put a ``SearchClient`` in front of the engine, so that a search can answer a request.
+    """Put a ``ReplicaEngine`` in front of the engine, so that a search can answer a request.
 
     ``lists`` are those of this node, ``facts`` those of the model's tokenizer.
     """
     # vLLM's server takes any client that looks like its own, and Ray 2.60 has no public way to give it one.
-    searches = SearchClient(engine_client(server), lists, facts)
+    searches = ReplicaEngine(engine_client(server), lists, facts)
     serving_chat(server).engine_client = searches
     serving_completion(server).engine_client = searches
 
@@ -256,7 +256,7 @@ async def answer(server: LLMServer, request: Request) -> AsyncIterator[Part | An
                     decode = engine_client(server).renderer.get_tokenizer().decode
                     await asyncio.to_thread(request._extras.recorder.attach, part, decode)
             if is_last and request._extras.search is not None:
-                searches: SearchClient = serving_chat(server).engine_client
+                searches: ReplicaEngine = serving_chat(server).engine_client
                 if (cost := searches.cost_of(request._extras.search)) is not None:
                     yield cost
             yield part

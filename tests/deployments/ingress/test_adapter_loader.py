@@ -16,17 +16,17 @@ import httpx
 import pytest
 from ray.exceptions import ActorDiedError
 
-from deployments import adapter_register
 from deployments.adapter_register import Register, Registered
-from deployments.ingress.adapter_loader import PRELOAD, SYNC
 from deployments.settings.keys import Key
 from deployments.settings.service import Settings
 from tests.deployments.front import CHAT, KEY, KEY_SETTINGS, KEYS, MODEL, assert_error, chat_body, client_of
+from tests.deployments.ingress.test_refusals import LOAD, UNLOAD
 from tests.deployments.stand_in import StandIn
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
 from vocab.adapters import WEIGHTS, AdapterError
 
-LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
+PRELOAD, SYNC = "preload_adapter", "sync_adapters"
+"""What replicas are asked to do."""
 
 
 class Service(StandIn):
@@ -190,7 +190,7 @@ async def test_changes_follow_one_another(service: Service, made: Path, monkeypa
     await asyncio.gather(*(service.load(name, made / "poet", of=number % 2) for number, name in enumerate(names)))
     assert sorted(service.register.read()) == names
     assert service.methods == [PRELOAD, SYNC] * 4
-    monkeypatch.setattr(adapter_register, "_WAIT_S", 0.2)
+    monkeypatch.setattr("deployments.adapter_register._WAIT_S", 0.2)
     with (service.folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert "Another adapter" in refused(await service.unload("poet-1"), 503, "overloaded", None)

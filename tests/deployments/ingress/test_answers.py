@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.deployments.front import CHAT, Front, assert_error, chat_body, raw_request, wait_until
+from tests.deployments.ingress.test_refusals import LOGPROBS, TOOLS, wishing
 from tests.deployments.stand_in import WORDS
 
 
@@ -72,14 +73,19 @@ def test_a_stream_that_breaks_off_ends_in_one_error_and_is_never_done(front: Fro
     assert "secret" not in response.text
 
 
-@pytest.mark.parametrize(
-    ("wish", "stream"), [("please stall", False), ("please stall", True), ("please stall later", True)]
-)
-def test_work_stops_when_the_client_leaves(front: Front, wish: str, stream: bool) -> None:
-    body = json.dumps(chat_body(wish, stream=stream)).encode()
-    head = raw_request(CHAT, b"Content-Type: application/json", b"Content-Length: %d" % len(body), method="POST")
+def assert_work_stops_when_the_client_leaves(front: Front, path: str, fields: dict[str, Any]) -> None:
+    calls, body = front.backend.calls, json.dumps(fields).encode()
+    calls.clear()
+    head = raw_request(path, b"Content-Type: application/json", b"Content-Length: %d" % len(body), method="POST")
     with socket.create_connection(("127.0.0.1", front.port), timeout=10) as connection:
         connection.sendall(head + body)
-        wait_until(lambda: bool(front.backend.calls))
-        assert not front.backend.calls[0].is_closed
-    wait_until(lambda: front.backend.calls[0].is_closed)
+        wait_until(lambda: bool(calls))
+        assert not calls[0].is_closed
+    wait_until(lambda: calls[0].is_closed)
+
+
+def test_work_stops_when_the_client_leaves(front: Front) -> None:
+    for wish, stream in (("please stall", False), ("please stall", True), ("please stall later", True)):
+        assert_work_stops_when_the_client_leaves(front, CHAT, chat_body(wish, stream=stream))
+    for path in (LOGPROBS, *TOOLS):
+        assert_work_stops_when_the_client_leaves(front, path, wishing(path, "please stall"))

@@ -7,9 +7,7 @@ from functools import partial
 from typing import Any
 
 import httpx
-import openai
 import pytest
-from openai.types.chat import ChatCompletionUserMessageParam
 from starlette.routing import Route
 
 from deployments.batch.api import add_batch_routes
@@ -160,16 +158,3 @@ async def test_every_route_is_for_its_part_of_the_service_alone() -> None:
                     refused[key].setdefault(path, set()).add(method)
     assert refused["chat"] == {path: routes[path] for path in PARTS["batches"]}
     assert refused["batches"] == {path: routes[path] for path in PARTS["chat"]}
-
-
-async def test_the_openai_package_sees_its_own_errors() -> None:
-    message: ChatCompletionUserMessageParam = {"role": "user", "content": "Hello"}
-    for key, expected in (("bulk", openai.PermissionDeniedError), ("few", openai.RateLimitError)):
-        http = client_of(keys=KEYS)
-        async with openai.AsyncOpenAI(
-            api_key=key, base_url="http://localhost/v1", max_retries=0, http_client=http
-        ) as client:
-            with pytest.raises(expected) as error:
-                for _ in range(4):
-                    await client.chat.completions.create(model=MODEL, messages=[message])
-            assert error.value.response.json()["error"]["message"]

@@ -1,4 +1,5 @@
-"""The routes about word lists, over a real connection and the built-in lists."""
+"""The routes about word lists, over a real connection and the built-in lists; and those of the word tools, over a
+stand-in for the replica."""
 
 import io
 import json
@@ -13,10 +14,22 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
+from deployments.protocol.word_tools import EXERCISE_KINDS
 from deployments.settings.limits import Limits
 from deployments.vocabulary.queries import AskCheck, ListQueries
-from tests.deployments.front import KEY, Front, assert_error, client_of
-from tests.deployments.ingress.test_refusals import CHECK, EN, LISTS, WORDS
+from tests.deployments.front import KEY, MODEL, Front, assert_error, client_of, wait_until
+from tests.deployments.ingress.test_refusals import (
+    CHECK,
+    EN,
+    EXERCISES,
+    GOOD,
+    LISTS,
+    NEXT,
+    REWRITE,
+    SWAP,
+    TOOLS,
+    WORDS,
+)
 from tests.deployments.stand_in import StandIn
 from wordbound.cli import app
 
@@ -58,15 +71,12 @@ def test_a_report_has_the_bytes_of_the_command_line(
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(TEXT.encode())))
     assert check_at_the_command_line("-", *options.split(), f"--{form}") == 1
     assert answer.content == capsysbinary.readouterr().out
-    assert answer.headers["content-type"].startswith({"json": "application/json"}.get(form, f"text/{form}"))
+    media_type = "application/json" if form == "json" else f"text/{form}; charset=utf-8"
+    assert answer.headers["content-type"] == media_type
+    # A page may run nothing of what it shows.
+    assert ("default-src 'none'" in answer.headers.get("content-security-policy", "")) == (form == "html")
     if form == "json":
         assert answer.text.endswith("\n") and json.loads(answer.text)["object"] == "vocabulary.report"
-
-
-def test_a_page_may_run_nothing(front: Front) -> None:
-    headers = front.post(CHECK, {"text": "<script>", "vocab": EN, "format": "html"}).headers
-    assert "default-src 'none'" in headers["content-security-policy"]
-    assert headers["content-type"] == "text/html; charset=utf-8"
 
 
 @pytest.fixture
@@ -151,13 +161,6 @@ async def test_a_list_that_cannot_be_read_is_an_error(school: httpx.AsyncClient,
     assert_error(spaceless, 400, param="vocab.lang", code="invalid_vocabulary")
 
 
-def test_other_paths_are_not_there(front: Front) -> None:
-    with front.client() as client:
-        for path in ("/v1/vocabularies/../en/words", "/v1/vocabularies/en.txt/words", "/v1/vocabularies/en"):
-            url = client.base_url.join("/").copy_with(raw_path=path.encode())
-            assert client.request("GET", url).status_code == 404, path
-
-
 def test_where_too_many_wait_the_caller_is_told_when_to_come_back(
     front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,3 +224,47 @@ def test_words_have_their_readings_where_they_are_asked_for(front: Front) -> Non
     assert "<ruby>长大<rt>zhǎngdà</rt></ruby>" in page
     readings = {one["id"]: one["readings"] for one in front.get(LISTS).json()["data"]}
     assert (readings["zh"], readings["zh-Hant"], readings["th"], readings["en"]) == (True, True, False, False)
+
+
+@pytest.mark.parametrize("path", TOOLS)
+def test_a_request_reaches_a_replica_with_its_list(front: Front, path: str) -> None:
+    result = front.post(path, {"model": MODEL, **GOOD[path], "vocab": EN | {"extra_words": ["Ana"]}})
+    assert result.status_code == 200, result.text
+    [call] = front.backend.calls
+    assert call.body["tool"] == path.rpartition("/")[2]
+    assert {name: call.body[name] for name in GOOD[path].keys() - {"vocab"}}.items() <= GOOD[path].items()
+    assert call.vocabulary is not None and call.vocabulary.changes_digest is not None
+    assert call.body["spec"].extra_words == ("Ana",)
+    assert not {"vocab", "vocab_lang", "model"} & call.body.keys()
+    wait_until(lambda: call.is_closed)
+
+
+def test_what_is_not_asked_for_has_its_default(front: Front) -> None:
+    def passed_on(path: str, **fields: Any) -> dict[str, Any]:
+        result: dict[str, Any] = front.post(path, {"text": "a", "vocab": EN, **fields}).json()
+        return result
+
+    assert front.post(NEXT, {"text": "a", "vocab_lang": "en", "vocab_n_words": 500}).json()["top"] == 20
+    assert passed_on(NEXT, top=3)["top"] == 3
+    exercises = passed_on(EXERCISES)
+    assert (exercises["kinds"], exercises["num_items"]) == (list(EXERCISE_KINDS), 5)
+    assert passed_on(EXERCISES, kinds=["order", "questions", "order"])["kinds"] == ["order", "questions"]
+    rewritten = passed_on(REWRITE)
+    assert (rewritten["keep_names"], rewritten["force"], rewritten["candidates"]) == (True, False, 1)
+
+
+def test_offsets_count_code_points_and_elided_words_are_words(front: Front) -> None:
+    for text, word in (("l'homme", "homme"), ("l'homme", "l'"), ("a well-known one", "well-known"), ("😀 Né!", "Né")):
+        start = text.index(word)
+        body = {"vocab": EN, "text": text, "start": start, "end": start + len(word)}
+        assert front.post(SWAP, body).status_code == 200, word
+
+
+def test_a_rewritten_text_is_sent_in_parts_where_that_is_asked_for(front: Front) -> None:
+    answer = front.post(REWRITE, {"vocab": EN, "text": "One. Two.", "stream": True, "keep_names": False})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    first, last, done, _ = answer.text.split("\n\n")
+    assert (first, done) == ('data: {"text":"One."}', "data: [DONE]")
+    assert '"keep_names": false' in last
+    broken = front.post(REWRITE, {"vocab": EN, "text": "One!please fail", "stream": True}).text
+    assert "error" in broken.split("\n\n")[1] and "[DONE]" not in broken

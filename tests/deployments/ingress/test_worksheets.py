@@ -146,29 +146,21 @@ HOSTILE = [
 
 def hostile_exercises() -> list[dict[str, Any]]:
     """Each of the texts at each place of an exercise."""
-
-    def parts(texts: list[str]) -> list[list[str]]:
-        return [texts[start : start + 20] for start in range(0, len(texts), 20)]
-
-    matching = [
-        {"kind": "matching", "items": [{"word": text, "gloss": text} for text in part], "shown": [*range(len(part))]}
-        for part in parts(HOSTILE)
-    ]
-    gaps = [
-        {
-            "kind": "gap_fill",
-            "items": [
-                {"before": text, "after": text, "options": [text, f"{text} x", "y"], "answer": index % 2}
-                for index, text in enumerate(part)
-            ],
-        }
-        for part in parts(HOSTILE)
-    ]
-    questions = [
-        {"kind": "questions", "items": [{"question": text, "options": ["y", text], "answer": 0} for text in part]}
-        for part in parts(HOSTILE)
-    ]
-    return [*matching, *gaps, *questions]
+    exercises: list[dict[str, Any]] = []
+    halves = HOSTILE[:20], HOSTILE[20:]
+    for half in halves:
+        pairs = [{"word": text, "gloss": text} for text in half]
+        exercises.append({"kind": "matching", "items": pairs, "shown": [*range(len(half))]})
+    for half in halves:
+        gaps = [
+            {"before": text, "after": text, "options": [text, f"{text} x", "y"], "answer": index % 2}
+            for index, text in enumerate(half)
+        ]
+        exercises.append({"kind": "gap_fill", "items": gaps})
+    for half in halves:
+        asked = [{"question": text, "options": ["y", text], "answer": 0} for text in half]
+        exercises.append({"kind": "questions", "items": asked})
+    return exercises
 
 
 CARDS = [(text, text) for text in HOSTILE] + [

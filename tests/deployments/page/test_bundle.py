@@ -4,14 +4,10 @@ import gzip
 import re
 from pathlib import Path
 
-import httpx
 import pytest
 
-from deployments.ingress.app import create_app
-from deployments.page.bundle import CONTENT_SECURITY_POLICY, STATIC, Bundle
-from deployments.settings.service import Settings
-from tests.deployments.front import KEY, KEY_SETTINGS, LIMITS, MODEL, assert_error
-from tests.deployments.stand_in import StandIn
+from deployments.page.bundle import CONTENT_SECURITY_POLICY, Bundle
+from tests.deployments.front import KEY, assert_error, client_of
 
 FILES = {
     "index.html": b"<!doctype html><script src=/page/page.js type=module></script>" * 20,
@@ -28,14 +24,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def client_of(folder: Path | None) -> httpx.AsyncClient:
-    settings = Settings(model_id=MODEL, secret_token=KEY, keys=KEY_SETTINGS, limits=LIMITS)
-    app = create_app(settings, StandIn(), page=None if folder is None else Bundle(folder))
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
-
-
 async def test_a_browser_without_a_key_gets_the_page_and_nothing_else(folder: Path) -> None:
-    async with client_of(folder) as client:
+    async with client_of(page=Bundle(folder)) as client:
         for path, kind, name in [
             ("/", "text/html; charset=utf-8", "index.html"),
             ("/page/page.js", "text/javascript; charset=utf-8", "page.js"),
@@ -56,7 +46,7 @@ async def test_a_browser_without_a_key_gets_the_page_and_nothing_else(folder: Pa
 
 
 async def test_what_is_smaller_compressed_is_sent_so_to_whom_accepts_it(folder: Path) -> None:
-    async with client_of(folder) as client:
+    async with client_of(page=Bundle(folder)) as client:
         for accepted, encoding in [
             ("gzip, deflate, br", "gzip"),
             ("br;q=1, *;q=0.1", "gzip"),
@@ -75,7 +65,7 @@ async def test_what_is_smaller_compressed_is_sent_so_to_whom_accepts_it(folder: 
 
 async def test_a_file_that_is_known_is_not_sent_again_until_it_changes(folder: Path) -> None:
     tags = []
-    async with client_of(folder) as client:
+    async with client_of(page=Bundle(folder)) as client:
         for accepted in ("gzip", "identity"):
             headers = {"Accept-Encoding": accepted}
             tag = (await client.get("/", headers=headers)).headers["etag"]
@@ -88,12 +78,12 @@ async def test_a_file_that_is_known_is_not_sent_again_until_it_changes(folder: P
     # A tag is of the bytes that are sent.
     assert tags[0] != tags[1]
     (folder / "index.html").write_text("<!doctype html>" * 30)
-    async with client_of(folder) as client:
+    async with client_of(page=Bundle(folder)) as client:
         assert (await client.get("/", headers={"If-None-Match": ", ".join(tags)})).status_code == 200
 
 
 async def test_an_answer_to_head_has_the_headers_alone(folder: Path) -> None:
-    async with client_of(folder) as client:
+    async with client_of(page=Bundle(folder)) as client:
         answers = [await client.request(method, "/") for method in ("HEAD", "GET")]
     assert answers[0].content == b""
     headers = [{**answer.headers, "x-request-id": ""} for answer in answers]
@@ -101,7 +91,7 @@ async def test_an_answer_to_head_has_the_headers_alone(folder: Path) -> None:
 
 
 async def test_without_the_page_its_paths_are_none() -> None:
-    async with client_of(None) as client:
+    async with client_of() as client:
         assert_error(await client.get("/"), 401, code="invalid_api_key")
         assert_error(await client.get("/", headers={"X-API-Key": KEY}), 404)
 
@@ -116,7 +106,7 @@ def test_a_folder_without_a_page_says_how_to_make_one(tmp_path: Path) -> None:
 
 
 async def test_all_that_is_sent_of_the_page_is_little_and_its_own() -> None:
-    async with client_of(STATIC) as client:
+    async with client_of(page=Bundle()) as client:
         paths = list(Bundle().paths)
         answers = {path: await client.get(path, headers={"Accept-Encoding": "gzip"}) for path in paths}
     assert sum(int(answer.headers["content-length"]) for answer in answers.values()) < 120_000

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack, aclosing
+from contextlib import aclosing
 
 import pytest
 
-from deployments.errors import OverloadedError, TooManyRequestsError
-from deployments.ingress.connections.budgets import LARGEST_ANSWERS, Backlog
-from deployments.settings.limits import Limits
+from deployments.errors import OverloadedError
+from deployments.ingress.connections.budgets import Backlog
 
 
 class Source:
@@ -93,24 +92,3 @@ async def test_a_stream_that_nobody_wants_any_more_leaves_nothing() -> None:
         await anext(bodies)
         await settle()
         assert await rest_of(bodies) == whole.text()[10:]
-
-
-def test_whole_answers_have_a_bound_and_each_key_a_smaller_one() -> None:
-    limits = Limits()
-    largest, backlog = limits.max_answer_bytes, Backlog(limits)
-    assert LARGEST_ANSWERS == 4
-    with ExitStack() as waiting:
-        for _ in range(3):
-            waiting.enter_context(backlog.hold(largest, "slow"))
-        with pytest.raises(TooManyRequestsError, match="clients of this key") as refused, backlog.hold(1, "slow"):
-            pass
-        assert dict(refused.value.headers)["Retry-After"]
-        with (
-            backlog.hold(largest, "other"),
-            pytest.raises(OverloadedError, match="read slowly") as full,
-            backlog.hold(1, "another"),
-        ):
-            pass
-        assert dict(full.value.headers)["Retry-After"]
-    with backlog.hold(3 * largest, "slow"):
-        pass

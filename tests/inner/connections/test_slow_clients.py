@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from deployments.contract import ReplicaRequest
-from deployments.ingress.app import create_app
+from deployments.settings.keys import Key, digest_of
 from deployments.settings.limits import Limits
-from deployments.settings.service import Settings
-from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, MODEL, Exchange
+from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, Exchange, app_of
 from tests.deployments.stand_in import StandIn
 
 
@@ -23,7 +22,8 @@ class LargeRows(StandIn):
 
 
 async def test_rows_that_nobody_reads_leave_room_to_other_keys_and_none_to_their_own_until_they_are_read() -> None:
-    app = create_app(Settings(model_id=MODEL, secret_token=KEY, keys=KEY_SETTINGS), LargeRows())
+    keys = {**KEY_SETTINGS, "third": Key(sha256=digest_of(b"third-key"))}
+    app = app_of(LargeRows(), keys=keys, limits=Limits())
 
     def ask(key: str = KEY) -> Exchange:
         return Exchange(app, "/v1/logprobs", {"prompt": "a"}, key)
@@ -32,6 +32,9 @@ async def test_rows_that_nobody_reads_leave_room_to_other_keys_and_none_to_their
     async with asyncio.timeout(60):
         assert sorted([await one.status for one in unread]) == [200, 200, 200, 429]
         assert [await ask(KEYS["other"]).read(), await ask().read()] == [200, 429]
+        # Four answers are all that may wait.
+        unread.append(ask(KEYS["other"]))
+        assert [await unread[-1].status, await ask("third-key").read()] == [200, 503]
         for one in unread:
             await one.read()
         assert await ask().read() == 200

@@ -14,7 +14,7 @@ from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from deployments.contract import Decoding
 from tests.checker import SENTENCE_END
 from tests.deployments.replica.toy_engine import ToyEngine
-from tests.inner.search.test_client import (
+from tests.inner.search.test_replica_engine import (
     BUDGET,
     PROMPT,
     World,
@@ -146,19 +146,6 @@ async def test_a_stop_string_ends_the_text_and_the_engines_work(world: World) ->
     assert (parts[-1].finish_reason, parts[-1].stop_reason in stop) == ("stop", True)
     assert not any(word in text for text in texts_of([parts]) for word in stop)
     assert all(not params.stop for _, params, *_ in engine.requests)
-
-
-async def test_a_client_that_leaves_ends_all_texts(world: World) -> None:
-    engine = world.engine(keeps_work=True)
-    client = world.client(engine)
-    params, _ = search_for(world, RESCUE, seed=4, n=3, max_tokens=60, output_kind=STREAM)
-    answer = client.generate(PROMPT, params, "r")
-    await anext(answer)
-    assert engine.num_running > 0
-    await answer.aclose()
-    assert engine.num_running == 0
-    # What was kept for them is let go by the next request that keeps anything.
-    assert client._unused_names
 
 
 async def test_temperature_0_goes_back_too(world: World) -> None:

@@ -15,7 +15,7 @@ from vllm.outputs import RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 from deployments.contract import Decoding
-from deployments.search.client import SearchClient
+from deployments.search.replica_engine import ReplicaEngine
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.tokens import EngineStepError, ListFaultError
 from tests.deployments.replica.toy_engine import ToyEngine
@@ -60,8 +60,8 @@ class World:
     def engine(self, **options: bool) -> ToyEngine:
         return ToyEngine(self.tokenizer, self.lists, **options)
 
-    def client(self, engine: ToyEngine) -> SearchClient:
-        return SearchClient(engine, self.lists, self.facts)
+    def client(self, engine: ToyEngine) -> ReplicaEngine:
+        return ReplicaEngine(engine, self.lists, self.facts)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ async def outputs_of(answer: AsyncIterator[RequestOutput]) -> list[RequestOutput
     return [output async for output in answer]
 
 
-def cost_of(client: SearchClient, search: SearchRequest) -> AnswerCost:
+def cost_of(client: ReplicaEngine, search: SearchRequest) -> AnswerCost:
     cost = client.cost_of(search)
     assert cost is not None
     return cost
@@ -323,12 +323,19 @@ async def test_a_search_that_is_cancelled_or_closed_leaves_nothing_running(world
         with pytest.raises(asyncio.CancelledError):
             await task
         assert engine.num_running == 0
-    engine = world.engine()
-    params, _ = search_for(world, SEARCHES[name], max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4)
-    answer = world.client(engine).generate(PROMPT, params, "r")
+    engine = world.engine(keeps_work=True)
+    client = world.client(engine)
+    # Also one of several texts that are written at once.
+    num_texts = 3 if name == "rescue" else 1
+    params, _ = search_for(
+        world, SEARCHES[name], n=num_texts, max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4
+    )
+    answer = client.generate(PROMPT, params, "r")
     await anext(answer)
     await answer.aclose()
     assert engine.num_running == 0
+    # What was kept for them is let go by the next request that keeps anything.
+    assert client._unused_names or name != "rescue"
 
 
 async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go(world: World) -> None:

@@ -6,9 +6,10 @@ answered here, by a search over the engine's own client; others pass through.
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -43,11 +44,13 @@ STRUCTURE: Final = "a client's structure"
 GRAMMAR_ENDED: Final = "it takes the engine too much processor time; make it smaller or less ambiguous"
 
 COPIES_ARGUMENT: Final = "wordbound_copies"
-"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``SearchClient``: how many times the text is given."""
+"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``ReplicaEngine``: how often the text is given."""
 
 
-class SearchClient:
-    """Replaces vLLM's ``AsyncLLM`` in the server of chats; what is no search passes through to ``client``.
+class ReplicaEngine:
+    """What vLLM's server of chats has for its engine, in place of ``AsyncLLM``: every answer passes here.
+
+    What is no search is answered by ``client``, vLLM's own.
 
     ``lists`` are the states of the lists on this node, ``facts`` of the model's tokenizer.
     """
@@ -90,12 +93,20 @@ class SearchClient:
         answer = self._generate(prompt, sampling_params, request_id, search, extra_args, options)
         if details is None:
             answer = self._without_unlisted_logprobs(answer, sampling_params)
-        answer = _with_grammar_check(self._with_fit_check(answer, sampling_params), sampling_params)
+        reference = _reference_of(sampling_params)
+        # Without a prefill it is known beforehand that a text can end in time.
+        if reference is not None and reference.place is not None:
+            answer = self._check_fit(answer, sampling_params)
+        if sampling_params.structured_outputs is not None:
+            answer = _check_grammar(answer)
         if num_copies > 1:
             answer = _copied(answer, num_copies)
         if details is not None:
-            return _with_details_recorded(answer, details)
-        return answer if recorder is None else _without_logprobs(answer, *recorder)
+            return _taken_by(details.record, answer)
+        if recorder is not None:
+            of_request, prompt = recorder
+            return _taken_by(partial(of_request.take, prompt), answer)
+        return answer
 
     def _generate(
         self,
@@ -216,17 +227,6 @@ class SearchClient:
         if params.output_kind != RequestOutputKind.DELTA:
             yield outputs.join_parts(parts)
 
-    def _with_fit_check(
-        self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
-    ) -> AsyncGenerator[RequestOutput, None]:
-        """Return the answer, refusing where the text that a client began cannot end in time.
-
-        Without a prefill that is known beforehand.
-        """
-        grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
-        reference = None if grammar is None else GrammarReference.parse(grammar)
-        return answer if reference is None or reference.place is None else self._check_fit(answer, params)
-
     async def _check_fit(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
@@ -277,9 +277,7 @@ class SearchClient:
 
     async def _constraint(self, params: SamplingParams) -> Constraint | None:
         """Return a request's word list with its states on this node; None without a list."""
-        grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
-        reference = None if grammar is None else GrammarReference.parse(grammar)
-        if reference is None:
+        if (reference := _reference_of(params)) is None:
             return None
         # A list less some words takes a while to make.
         return Constraint(reference, await asyncio.to_thread(self._lists.for_text, reference))
@@ -313,14 +311,13 @@ class SearchClient:
                 yield output
 
 
-def _with_grammar_check(
-    answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
-) -> AsyncGenerator[RequestOutput, None]:
-    """Return an answer, to be refused where the engine ends a client's grammar: its text is not what was asked for."""
-    return answer if params.structured_outputs is None else _check_grammar(answer)
+def _reference_of(params: SamplingParams) -> GrammarReference | None:
+    grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
+    return None if grammar is None else GrammarReference.parse(grammar)
 
 
 async def _check_grammar(answer: AsyncGenerator[RequestOutput, None]) -> AsyncGenerator[RequestOutput, None]:
+    """Refuse an answer whose grammar the engine ended: its text is not what the client asked for."""
     async with aclosing(answer):
         async for output in answer:
             if any(completion.stop_reason == ENDED for completion in output.outputs):
@@ -335,23 +332,14 @@ async def _copied(answer: AsyncGenerator[RequestOutput, None], number: int) -> A
             yield output
 
 
-async def _with_details_recorded(
-    answer: AsyncGenerator[RequestOutput, None], details: DetailRecorder
+async def _taken_by(
+    take: Callable[[CompletionOutput], None], answer: AsyncGenerator[RequestOutput, None]
 ) -> AsyncGenerator[RequestOutput, None]:
+    """Yield an answer, each of whose outputs ``take`` has changed."""
     async with aclosing(answer):
         async for output in answer:
             for completion in output.outputs:
-                details.record(completion)
-            yield output
-
-
-async def _without_logprobs(
-    answer: AsyncGenerator[RequestOutput, None], recorder: LogprobRecorder, prompt: int
-) -> AsyncGenerator[RequestOutput, None]:
-    async with aclosing(answer):
-        async for output in answer:
-            for completion in output.outputs:
-                recorder.take(prompt, completion)
+                take(completion)
             yield output
 
 
@@ -382,7 +370,6 @@ def _keep_new(completion: CompletionOutput, num_tokens: int, num_characters: int
 
 
 def _add_score(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -> TextScore:
-    """Return the score of a text with the scores of an output's tokens added."""
     drawn = scores_of(completion, is_masked=is_masked)
     return TextScore(
         score.log_p + math.fsum(one.log_p for one in drawn),
