@@ -111,6 +111,10 @@ class BatchClient:
             raise error_of(reply, caller.request_id)
         return reply
 
+    async def answer(self, request: Request, name: str, *args: Any) -> Response:
+        """Call an operation for the request's key, and answer with what it returned."""
+        return JSONResponse(await self.call(caller_of(request), name, *args))
+
     async def upload(self, caller: Caller, file: UploadFile) -> str:
         """Pass an uploaded file on in pieces; return the id by which ``create_file`` or ``create_job`` takes it."""
         upload_id: str = await self.call(caller, "begin_upload", file.size or 0)
@@ -151,26 +155,24 @@ def _add_files(route: Route, batches: BatchClient, uploads: Uploads) -> None:
                 raise BadRequestError("You must provide 'purpose'.", "purpose")
             purpose, expires_after_s = upload.fields["purpose"], _expiry(upload.fields)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(
-            await batches.call(caller, "create_file", upload_id, upload.filename, purpose, expires_after_s)
-        )
+        return await batches.answer(request, "create_file", upload_id, upload.filename, purpose, expires_after_s)
 
     @route("GET", "/v1/files", answer=FilePage, query=_FILES_QUERY)
     async def list_files(request: Request) -> Response:
         """The key's files, a page at a time."""
         query = read_query(request, ("purpose", "after", "limit", "order"))
         args = (query.get("purpose"), query.get("after"), whole_number(query, "limit"), query.get("order", "desc"))
-        return JSONResponse(await batches.call(caller_of(request), "list_files", *args))
+        return await batches.answer(request, "list_files", *args)
 
     @route("GET", "/v1/files/{file_id}", answer=File)
     async def get_file(request: Request, file_id: str) -> Response:
         """What is known of a file."""
-        return JSONResponse(await batches.call(caller_of(request), "get_file", file_id))
+        return await batches.answer(request, "get_file", file_id)
 
     @route("DELETE", "/v1/files/{file_id}", answer=DeletedFile)
     async def delete_file(request: Request, file_id: str) -> Response:
         """Delete a file."""
-        return JSONResponse(await batches.call(caller_of(request), "delete_file", file_id))
+        return await batches.answer(request, "delete_file", file_id)
 
     @route("GET", "/v1/files/{file_id}/content", answer={BYTES: BINARY})
     async def get_content(request: Request, file_id: str) -> Response:
@@ -185,25 +187,23 @@ def _add_batches(route: Route, batches: BatchClient, limits: Limits) -> None:
     async def create_batch(request: Request) -> Response:
         """Answer the lines of a file."""
         fields = parse_json(await read_json_body(request, limits))
-        return JSONResponse(await batches.call(caller_of(request), "create_batch", fields))
+        return await batches.answer(request, "create_batch", fields)
 
     @route("GET", "/v1/batches", answer=BatchPage, query={**_AFTER, **_limit(MAX_BATCHES_LISTED)})
     async def list_batches(request: Request) -> Response:
         """The key's batches, a page at a time."""
         query = read_query(request, ("after", "limit"))
-        return JSONResponse(
-            await batches.call(caller_of(request), "list_batches", query.get("after"), whole_number(query, "limit"))
-        )
+        return await batches.answer(request, "list_batches", query.get("after"), whole_number(query, "limit"))
 
     @route("GET", "/v1/batches/{batch_id}", answer=Batch)
     async def get_batch(request: Request, batch_id: str) -> Response:
         """How far a batch is, and its files."""
-        return JSONResponse(await batches.call(caller_of(request), "get_batch", batch_id))
+        return await batches.answer(request, "get_batch", batch_id)
 
     @route("POST", "/v1/batches/{batch_id}/cancel", answer=Batch)
     async def cancel_batch(request: Request, batch_id: str) -> Response:
         """End a batch; what was answered stays."""
-        return JSONResponse(await batches.call(caller_of(request), "cancel_batch", batch_id))
+        return await batches.answer(request, "cancel_batch", batch_id)
 
 
 def _add_jobs(route: Route, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
@@ -217,12 +217,12 @@ def _add_jobs(route: Route, batches: BatchClient, uploads: Uploads, settings: Se
             query = request.query_params.multi_items()
             parameters = read_parameters(query, limits=settings.limits, model_id=settings.model_id)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(await batches.call(caller, "create_job", upload_id, parameters))
+        return await batches.answer(request, "create_job", upload_id, parameters)
 
     @route("GET", "/v1/batch/jobs/{job_id}", answer=Job)
     async def get_job(request: Request, job_id: str) -> Response:
         """How far a job is."""
-        return JSONResponse(await batches.call(caller_of(request), "get_job", job_id))
+        return await batches.answer(request, "get_job", job_id)
 
     @route("GET", "/v1/batch/jobs/{job_id}/results", answer={"application/json": _RESULTS})
     async def get_results(request: Request, job_id: str) -> Response:
