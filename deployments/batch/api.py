@@ -123,14 +123,9 @@ class BatchClient:
         return upload_id
 
 
-def mount_batches(routes: Routes, settings: Settings, batches: DeploymentHandle) -> None:
-    """Add the routes of the batch deployment behind ``batches``."""
-    add_batch_routes(routes, settings, BatchClient(batches))
-
-
-def add_batch_routes(routes: Routes, settings: Settings, batches: BatchClient) -> None:
-    """Add the routes of files, batches and jobs."""
-    limits = settings.batch.limits
+def add_batch_routes(routes: Routes, settings: Settings, batches: DeploymentHandle) -> None:
+    """Add the routes of files, batches and jobs, which call the deployment behind ``batches``."""
+    client, limits = BatchClient(batches), settings.batch.limits
     uploads = Uploads(
         limits.max_file_bytes,
         limits.max_upload_s,
@@ -138,9 +133,9 @@ def add_batch_routes(routes: Routes, settings: Settings, batches: BatchClient) -
         lambda owner: settings.key(owner).max_uploads,
     )
     route = partial(routes.add, part="batches")
-    _add_files(route, batches, uploads)
-    _add_batches(route, batches, settings.limits)
-    _add_jobs(route, batches, uploads, settings)
+    _add_files(route, client, uploads)
+    _add_batches(route, client, settings.limits)
+    _add_jobs(route, client, uploads, settings)
 
 
 def _add_files(route: Route, batches: BatchClient, uploads: Uploads) -> None:
@@ -256,12 +251,12 @@ def _expiry(fields: dict[str, str]) -> int | None:
 class FileStream(Response):
     """A response that streams a file in pieces."""
 
-    def __init__(self, first: bytes, read: Read, num_bytes: int, media_type: str, request_id: str) -> None:
+    def __init__(self, read: Read, num_bytes: int, media_type: str, request_id: str) -> None:
         super().__init__(media_type=media_type, headers={"Content-Length": str(num_bytes)})
-        self._first = first
         self._read = read
         self._num_bytes = num_bytes
         self._request_id = request_id
+        self._first = b""
 
     @classmethod
     async def begin(cls, read: Read, num_bytes: int, media_type: str, request_id: str) -> Self:
@@ -270,8 +265,9 @@ class FileStream(Response):
         Raises:
             ApiError: It cannot be read.
         """
-        first = await _exactly(read, 0, num_bytes, FEW_BYTES, request_id)
-        return cls(first, read, num_bytes, media_type, request_id)
+        stream = cls(read, num_bytes, media_type, request_id)
+        stream._first = await stream._piece(0, FEW_BYTES)
+        return stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -287,13 +283,11 @@ class FileStream(Response):
             if sent == self._num_bytes:
                 return
             piece = b""
-            most = await next_piece_bytes(scope)
-            piece = await _exactly(self._read, sent, self._num_bytes, most, self._request_id)
+            piece = await self._piece(sent, await next_piece_bytes(scope))
 
-
-async def _exactly(read: Read, offset: int, end: int, num_bytes: int, request_id: str) -> bytes:
-    """Read the next piece of a file; raise where it is shorter than it must be."""
-    piece = await read(offset, num_bytes)
-    if len(piece) != min(num_bytes, end - offset):
-        raise InternalError(request_id)
-    return piece
+    async def _piece(self, offset: int, num_bytes: int) -> bytes:
+        """Read the next piece of the file; raise where it is shorter than it must be."""
+        piece = await self._read(offset, num_bytes)
+        if len(piece) != min(num_bytes, self._num_bytes - offset):
+            raise InternalError(self._request_id)
+        return piece

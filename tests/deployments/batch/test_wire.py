@@ -16,7 +16,7 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from starlette.datastructures import UploadFile
 from starlette.types import Message, Scope
 
-from deployments.batch.api import FileStream
+from deployments.batch.api import BatchClient, FileStream
 from deployments.batch.database import StoreError
 from deployments.contract import Caller
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, FEW_BYTES, MANY_BYTES, SendAhead
@@ -146,7 +146,7 @@ class TestHandle:
 
         monkeypatch.setattr(roomy.service, "append", keep)
         upload = UploadFile(BytesIO(content), size=len(content))
-        upload_id = await front.batches.upload(Caller("me", "req-1"), upload)
+        upload_id = await BatchClient(front.batches).upload(Caller("me", "req-1"), upload)
         assert roomy.service.create_file("me", upload_id, "a", "batch")["bytes"] == len(content)
         assert b"".join(pieces) == content
         assert [len(piece) for piece in pieces] == [2**20, 2**20, len(content) - 2**21]

@@ -288,7 +288,7 @@ def assert_every_line_once(world: BatchWorld, batch: Batch, total: int) -> tuple
     return by_name[0], by_name[1]
 
 
-async def until(is_so: Callable[[], bool], timeout_s: float = 20) -> None:
+async def until(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
     """Waits until something is so."""
     deadline = time.monotonic() + timeout_s
     while not is_so():
