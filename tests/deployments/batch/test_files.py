@@ -98,12 +98,6 @@ def test_a_bad_form_is_refused_by_name(client: httpx.Client, small: BatchWorld) 
     assert small.num_contents() == 0
 
 
-def test_a_file_has_a_largest_size(client: httpx.Client) -> None:
-    assert upload(client, b"x" * FEW.max_file_bytes).status_code == 200
-    refused = assert_error(upload(client, b"x" * (FEW.max_file_bytes + 1)), 413, param="file")
-    assert "more than 100000 bytes" in refused["message"]
-
-
 def test_the_files_of_a_key_are_bounded_together(client: httpx.Client, other: httpx.Client, small: BatchWorld) -> None:
     def is_full() -> bool:
         response = upload(client, b"x" * 50_001)
