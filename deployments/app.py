@@ -12,7 +12,7 @@ import ray
 from ray import serve
 from ray.serve.llm import build_llm_deployment
 
-from deployments.batch.api import mount_batches
+from deployments.batch.api import add_batch_routes
 from deployments.batch.deployment import Batches
 from deployments.ingress.app import Ingress, max_chats
 from deployments.ingress.layers import is_loopback
@@ -107,7 +107,7 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
         ray_actor_options=helper,
         **surge,
         **life,
-    ).bind(settings, replica, vocabulary, batches, mount_batches)
+    ).bind(settings, replica, vocabulary, batches, add_batch_routes)
 
 
 def check_demo(host: str | None, settings: Settings) -> None:

@@ -112,6 +112,10 @@ class BatchClient:
             raise error_of(reply, caller.request_id)
         return reply
 
+    async def answer(self, request: Request, name: str, *args: Any) -> Response:
+        """Call an operation for the request's key, and answer with what it returned."""
+        return JSONResponse(await self.call(caller_of(request), name, *args))
+
     async def upload(self, caller: Caller, file: UploadFile) -> str:
         """Pass an uploaded file on in pieces; return the id by which ``create_file`` or ``create_job`` takes it."""
         upload_id: str = await self.call(caller, "begin_upload", file.size or 0)
@@ -120,14 +124,9 @@ class BatchClient:
         return upload_id
 
 
-def mount_batches(routes: Routes, settings: Settings, batches: DeploymentHandle) -> None:
-    """Add the routes of the batch deployment behind ``batches``."""
-    add_batch_routes(routes, settings, BatchClient(batches))
-
-
-def add_batch_routes(routes: Routes, settings: Settings, batches: BatchClient) -> None:
-    """Add the routes of files, batches and jobs."""
-    limits = settings.batch.limits
+def add_batch_routes(routes: Routes, settings: Settings, batches: DeploymentHandle) -> None:
+    """Add the routes of files, batches and jobs, which call the deployment behind ``batches``."""
+    client, limits = BatchClient(batches), settings.batch.limits
     uploads = Uploads(
         limits.max_file_bytes,
         limits.max_upload_s,
@@ -135,9 +134,9 @@ def add_batch_routes(routes: Routes, settings: Settings, batches: BatchClient) -
         lambda owner: settings.key(owner).max_uploads,
     )
     route = partial(routes.add, part="batches")
-    _add_files(route, batches, uploads)
-    _add_batches(route, batches, settings.limits)
-    _add_jobs(route, batches, uploads, settings)
+    _add_files(route, client, uploads)
+    _add_batches(route, client, settings.limits)
+    _add_jobs(route, client, uploads, settings)
 
 
 def _add_files(route: Route, batches: BatchClient, uploads: Uploads) -> None:
@@ -152,26 +151,24 @@ def _add_files(route: Route, batches: BatchClient, uploads: Uploads) -> None:
                 raise BadRequestError("You must provide 'purpose'.", "purpose")
             purpose, expires_after_s = upload.fields["purpose"], _expiry(upload.fields)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(
-            await batches.call(caller, "create_file", upload_id, upload.filename, purpose, expires_after_s)
-        )
+        return await batches.answer(request, "create_file", upload_id, upload.filename, purpose, expires_after_s)
 
     @route("GET", "/v1/files", answer=FilePage, query=_FILES_QUERY)
     async def list_files(request: Request) -> Response:
         """The key's files, a page at a time."""
         query = read_query(request, ("purpose", "after", "limit", "order"))
         args = (query.get("purpose"), query.get("after"), whole_number(query, "limit"), query.get("order", "desc"))
-        return JSONResponse(await batches.call(caller_of(request), "list_files", *args))
+        return await batches.answer(request, "list_files", *args)
 
     @route("GET", "/v1/files/{file_id}", answer=File)
     async def get_file(request: Request, file_id: str) -> Response:
         """What is known of a file."""
-        return JSONResponse(await batches.call(caller_of(request), "get_file", file_id))
+        return await batches.answer(request, "get_file", file_id)
 
     @route("DELETE", "/v1/files/{file_id}", answer=DeletedFile)
     async def delete_file(request: Request, file_id: str) -> Response:
         """Delete a file."""
-        return JSONResponse(await batches.call(caller_of(request), "delete_file", file_id))
+        return await batches.answer(request, "delete_file", file_id)
 
     @route("GET", "/v1/files/{file_id}/content", answer={BYTES: BINARY})
     async def get_content(request: Request, file_id: str) -> Response:
@@ -186,25 +183,23 @@ def _add_batches(route: Route, batches: BatchClient, limits: Limits) -> None:
     async def create_batch(request: Request) -> Response:
         """Answer the lines of a file."""
         fields = parse_json(await read_json_body(request, limits))
-        return JSONResponse(await batches.call(caller_of(request), "create_batch", fields))
+        return await batches.answer(request, "create_batch", fields)
 
     @route("GET", "/v1/batches", answer=BatchPage, query={**_AFTER, **_limit(MAX_BATCHES_LISTED)})
     async def list_batches(request: Request) -> Response:
         """The key's batches, a page at a time."""
         query = read_query(request, ("after", "limit"))
-        return JSONResponse(
-            await batches.call(caller_of(request), "list_batches", query.get("after"), whole_number(query, "limit"))
-        )
+        return await batches.answer(request, "list_batches", query.get("after"), whole_number(query, "limit"))
 
     @route("GET", "/v1/batches/{batch_id}", answer=Batch)
     async def get_batch(request: Request, batch_id: str) -> Response:
         """How far a batch is, and its files."""
-        return JSONResponse(await batches.call(caller_of(request), "get_batch", batch_id))
+        return await batches.answer(request, "get_batch", batch_id)
 
     @route("POST", "/v1/batches/{batch_id}/cancel", answer=Batch)
     async def cancel_batch(request: Request, batch_id: str) -> Response:
         """End a batch; what was answered stays."""
-        return JSONResponse(await batches.call(caller_of(request), "cancel_batch", batch_id))
+        return await batches.answer(request, "cancel_batch", batch_id)
 
 
 def _add_jobs(route: Route, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
@@ -218,12 +213,12 @@ def _add_jobs(route: Route, batches: BatchClient, uploads: Uploads, settings: Se
         async with uploads.read(request, caller.owner) as upload:
             parameters = read_parameters(request.query_params.multi_items(), served=served)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(await batches.call(caller, "create_job", upload_id, parameters))
+        return await batches.answer(request, "create_job", upload_id, parameters)
 
     @route("GET", "/v1/batch/jobs/{job_id}", answer=Job)
     async def get_job(request: Request, job_id: str) -> Response:
         """How far a job is."""
-        return JSONResponse(await batches.call(caller_of(request), "get_job", job_id))
+        return await batches.answer(request, "get_job", job_id)
 
     @route("GET", "/v1/batch/jobs/{job_id}/results", answer={"application/json": _RESULTS})
     async def get_results(request: Request, job_id: str) -> Response:
@@ -257,12 +252,12 @@ def _expiry(fields: dict[str, str]) -> int | None:
 class FileStream(Response):
     """A response that streams a file in pieces."""
 
-    def __init__(self, first: bytes, read: Read, num_bytes: int, media_type: str, request_id: str) -> None:
+    def __init__(self, read: Read, num_bytes: int, media_type: str, request_id: str) -> None:
         super().__init__(media_type=media_type, headers={"Content-Length": str(num_bytes)})
-        self._first = first
         self._read = read
         self._num_bytes = num_bytes
         self._request_id = request_id
+        self._first = b""
 
     @classmethod
     async def begin(cls, read: Read, num_bytes: int, media_type: str, request_id: str) -> Self:
@@ -271,8 +266,9 @@ class FileStream(Response):
         Raises:
             ApiError: It cannot be read.
         """
-        first = await _exactly(read, 0, num_bytes, FEW_BYTES, request_id)
-        return cls(first, read, num_bytes, media_type, request_id)
+        stream = cls(read, num_bytes, media_type, request_id)
+        stream._first = await stream._piece(0, FEW_BYTES)
+        return stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -288,13 +284,11 @@ class FileStream(Response):
             if sent == self._num_bytes:
                 return
             piece = b""
-            most = await next_piece_bytes(scope)
-            piece = await _exactly(self._read, sent, self._num_bytes, most, self._request_id)
+            piece = await self._piece(sent, await next_piece_bytes(scope))
 
-
-async def _exactly(read: Read, offset: int, end: int, num_bytes: int, request_id: str) -> bytes:
-    """Read the next piece of a file; raise where it is shorter than it must be."""
-    piece = await read(offset, num_bytes)
-    if len(piece) != min(num_bytes, end - offset):
-        raise InternalError(request_id)
-    return piece
+    async def _piece(self, offset: int, num_bytes: int) -> bytes:
+        """Read the next piece of the file; raise where it is shorter than it must be."""
+        piece = await self._read(offset, num_bytes)
+        if len(piece) != min(num_bytes, self._num_bytes - offset):
+            raise InternalError(self._request_id)
+        return piece

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -9,9 +10,6 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
-
-_LOCK_WAIT_S: Final = 30
-"""The longest transaction is the end of a batch of 100,000 lines, which deletes its rows."""
 
 _SERVER_OPTIONS: Final = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
 """libpq's, in seconds and milliseconds: a server that has vanished is an error within a minute. A URL may override."""
@@ -42,29 +40,30 @@ def parse_url(url: str) -> URL:
     return parsed
 
 
-def open_engine(url: URL) -> Engine:
+def open_engine(url: URL, lock_wait_s: float) -> Engine:
     """Create SQLAlchemy's engine for SQLite, with the folder of its file, or for PostgreSQL.
 
-    A connection with the execution option ``writing`` takes SQLite's lock at the begin of its transaction.
+    A connection with the execution option ``writing`` takes SQLite's lock at the begin of its transaction. Whatever
+    waits longer than ``lock_wait_s`` for another transaction fails.
 
     Raises:
         StoreError: The folder cannot be made, or there is no driver.
     """
     # The parameters of a statement are what clients sent; they are kept out of every message.
     if url.drivername == "postgresql+psycopg":
-        return _postgresql(url)
+        return _postgresql(url, lock_wait_s)
     try:
         # What clients wrote is private.
         Path(str(url.database)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"the database's folder cannot be made: {error}") from None
-    engine = create_engine(url, hide_parameters=True, connect_args={"timeout": _LOCK_WAIT_S})
-    event.listen(engine, "connect", _prepare_sqlite)
+    engine = create_engine(url, hide_parameters=True, connect_args={"timeout": lock_wait_s})
+    event.listen(engine, "connect", partial(_prepare_sqlite, lock_wait_s))
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _postgresql(url: URL) -> Engine:
+def _postgresql(url: URL, lock_wait_s: float) -> Engine:
     """Create SQLAlchemy's engine for PostgreSQL, with timeouts."""
     options = {name: value for name, value in _SERVER_OPTIONS.items() if name not in url.query}
     try:
@@ -74,16 +73,16 @@ def _postgresql(url: URL) -> Engine:
         )
     except ModuleNotFoundError:
         raise StoreError('PostgreSQL needs a driver: pip install "psycopg[binary]>=3.2,<4"') from None
-    event.listen(engine, "connect", _prepare_postgresql)
+    event.listen(engine, "connect", partial(_prepare_postgresql, lock_wait_s))
     return engine
 
 
-def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+def _prepare_sqlite(lock_wait_s: float, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     """Set up a new connection of SQLite: write-ahead log, and an fsync for each transaction."""
     # Otherwise Python's module begins transactions where it thinks fit.
     cast("sqlite3.Connection", connection).isolation_level = None
     cursor = connection.cursor()
-    _write_ahead(cursor)
+    _write_ahead(cursor, lock_wait_s)
     # What a client was told to exist survives a power cut too. Costs an fsync per transaction, 1 to 10 ms; NORMAL
     # would save it, and survive the death of processes only.
     cursor.execute("PRAGMA synchronous=FULL")
@@ -92,12 +91,12 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
     cursor.close()
 
 
-def _write_ahead(cursor: DBAPICursor) -> None:
+def _write_ahead(cursor: DBAPICursor, lock_wait_s: float) -> None:
     """Choose SQLite's write-ahead log, with which readers and the writer do not wait for each other.
 
     Of several connections that change the mode of a new file at once, SQLite refuses some without their timeout.
     """
-    deadline = time.monotonic() + _LOCK_WAIT_S
+    deadline = time.monotonic() + lock_wait_s
     while True:
         try:
             cursor.execute("PRAGMA journal_mode=WAL")
@@ -114,10 +113,10 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _prepare_postgresql(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+def _prepare_postgresql(lock_wait_s: float, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     """Set the timeouts of a new connection of PostgreSQL."""
     cursor = connection.cursor()
-    cursor.execute(f"SET lock_timeout = '{_LOCK_WAIT_S}s'")
+    cursor.execute(f"SET lock_timeout = {round(lock_wait_s * 1000)}")
     # A node that lost its network inside a transaction must not hold a batch for the hours that TCP takes to notice.
     cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
     cursor.close()

@@ -149,7 +149,7 @@ class FileService:
                     )
             self._store.delete_file(file.id)
         self._drop_contents(file.id)
-        return deleted_file(file.id)
+        return {"id": file.id, "object": "file", "deleted": True}
 
     def _upload(self, owner: str, upload_id: str) -> _Upload:
         """Return the owner's upload under way; refuse where it is gone."""
@@ -256,10 +256,6 @@ def file_object(file: File) -> dict[str, Any]:
         "status": "processed",
         "status_details": None,
     }
-
-
-def deleted_file(file_id: str) -> dict[str, Any]:
-    return {"id": file_id, "object": "file", "deleted": True}
 
 
 def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:

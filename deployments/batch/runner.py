@@ -3,8 +3,8 @@
 What is recorded is done and the rest is done again, so a run may end anywhere and another resume it.
 
 A round sends every line without a result to the engines once, until an engine dies of one of them. Lines that were in
-progress then go first in the next round, with no other line of any batch beside them: a few at once, and at last each
-alone, so that one that kills engines is found and the others are answered. A batch with too many of them fails.
+progress then go first in the next round, with no other line of any batch beside them: in small groups, and at last each
+isolated, so that one that kills engines is found and the others are answered. A batch with too many of them fails.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ logger = logging.getLogger("ray.serve")
 T = TypeVar("T")
 
 _MAX_SUSPECTS: Final = 256
-"""Lines of a round that go a few at once, or alone: those that were in progress at one engine."""
+"""Lines of a round that go in groups, or isolated: those that were in progress at one engine."""
 
-_SUSPECTS_AT_ONCE: Final = 8
-"""When the engine dies again, one of these killed it, and each of them goes alone the next time."""
+_GROUP_SIZE: Final = 8
+"""When the engine dies again, one of these killed it, and each of them is isolated the next time."""
 
 _PAUSE_S: Final = 2.0
 _READY_TIMEOUT_S: Final = 300.0
@@ -201,7 +201,7 @@ class _Run:
         self.not_before = 0.0
         self._tools = tools
         self._round: asyncio.Task[None] | None = None
-        # Lines that killed an engine, each alone.
+        # Lines that killed an engine while isolated.
         self._num_deadly = 0
 
     def is_running(self) -> bool:
@@ -250,7 +250,7 @@ class _Run:
 
 
 class _Round:
-    """One round of a batch that is in progress, after so many of its lines have killed an engine, each alone."""
+    """One round of a batch that is in progress, after so many of its lines have killed an engine while isolated."""
 
     def __init__(self, tools: _Tools, batch: Batch, num_deadly: int) -> None:
         self.num_deadly = num_deadly
@@ -307,9 +307,9 @@ class _Round:
                 yield line
 
     async def _send_suspects(self, attempts: Mapping[int, int]) -> None:
-        """Send some suspects again, each alone or a few at once."""
-        few, alone = await self._divide_suspects(attempts)
-        for line in alone:
+        """Send some suspects again, isolated or in groups."""
+        grouped, isolated = await self._divide_suspects(attempts)
+        for line in isolated:
             async with self._turn_of_suspects():
                 await self._answer_again(line, attempts[line.number])
                 if self._num_died:
@@ -319,23 +319,23 @@ class _Round:
                     await self._tools.sleep(_PAUSE_S)
             if self.num_deadly >= MAX_DEADLY_LINES:
                 return
-        for start in range(0, len(few), _SUSPECTS_AT_ONCE):
-            async with self._turn_of_suspects(), asyncio.TaskGroup() as group:
-                for line in few[start : start + _SUSPECTS_AT_ONCE]:
-                    group.create_task(self._answer_again(line, attempts[line.number]))
+        for start in range(0, len(grouped), _GROUP_SIZE):
+            async with self._turn_of_suspects(), asyncio.TaskGroup() as tasks:
+                for line in grouped[start : start + _GROUP_SIZE]:
+                    tasks.create_task(self._answer_again(line, attempts[line.number]))
             if self._num_died:
                 return
 
     async def _divide_suspects(self, attempts: Mapping[int, int]) -> tuple[list[Line], list[Line]]:
-        """Return the suspects to send a few at once, and those to send alone."""
-        alone_from = max(self._max_attempts - 1, 1)
-        few: list[Line] = []
-        alone: list[Line] = []
+        """Return the suspects to send in groups, and those to isolate: all that have one attempt left, or none."""
+        isolated_from = max(self._max_attempts - 1, 1)
+        grouped: list[Line] = []
+        isolated: list[Line] = []
         async for line in self._lines(attempts):
-            some = alone if attempts[line.number] >= alone_from else few
-            if len(some) < _MAX_SUSPECTS:
-                some.append(line)
-        return few, alone
+            suspects = isolated if attempts[line.number] >= isolated_from else grouped
+            if len(suspects) < _MAX_SUSPECTS:
+                suspects.append(line)
+        return grouped, isolated
 
     @asynccontextmanager
     async def _turn_of_suspects(self) -> AsyncIterator[None]:

@@ -65,16 +65,18 @@ class BatchStore:
 
     Args:
         url: ``sqlite:///<file>``, whose folder is made, or ``postgresql+psycopg://user:password@host/name``.
+        lock_wait_s: How long a transaction waits for another one. The longest is the end of a batch of 100,000 lines,
+            which deletes its rows.
 
     Raises:
         StoreError: The database cannot be opened, or a newer release has written it.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, lock_wait_s: float = 30.0) -> None:
         parsed = parse_url(url)
         self._password = str(parsed.password or "")
         with self._failures("the database"):
-            self._engine = open_engine(parsed)
+            self._engine = open_engine(parsed, lock_wait_s)
         # A reading transaction of SQLite's that wants to write later fails at once if another one writes first.
         self._writer = self._engine.execution_options(writing=True)
         try:

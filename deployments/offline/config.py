@@ -107,7 +107,10 @@ class OfflineConfig(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Return a digest of all that answers depend on, and of nothing else."""
+        """Return a digest of all that answers depend on, and of nothing else.
+
+        Of the limits only those that are not the default: a release with a new one resumes the runs of older ones.
+        """
         settings = self.settings
         kwargs = settings.engine_kwargs
         content = {
@@ -118,7 +121,7 @@ class OfflineConfig(BaseModel):
             "defaults": [
                 settings.hint,
                 settings.no_repeat_ngram_size,
-                settings.limits.model_dump(),
+                settings.limits.model_dump(exclude_defaults=True),
                 settings.input_overflow,
             ],
             "rows": [self.offline.columns, self.offline.request],

@@ -10,17 +10,15 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from deployments.batch.lines import MAX_CUSTOM_ID_CHARS
 from deployments.contract import LineAnswer, status_and_body
 from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig
+from deployments.protocol.batches import ENDPOINT
 from deployments.protocol.strict_json import JsonError, loads
-
-ENDPOINT: Final = "/v1/chat/completions"
 
 REQUEST: Final = "wordbound_request"
 """The column with the request: JSON, ``{"id", "body"}``, or ``{"answer"}`` for a row that is answered already."""
-
-_MAX_ID_CHARS: Final = 512
 
 
 def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> dict[str, Any]:
@@ -61,8 +59,8 @@ def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
     except TypeError:
         value = None
     name = str(value) if isinstance(value, (str, int)) else ""
-    if not 1 <= len(name) <= _MAX_ID_CHARS:
-        raise BadRequestError(f"'custom_id' must be a string of 1 to {_MAX_ID_CHARS} characters.", "custom_id")
+    if not 1 <= len(name) <= MAX_CUSTOM_ID_CHARS:
+        raise BadRequestError(f"'custom_id' must be a string of 1 to {MAX_CUSTOM_ID_CHARS} characters.", "custom_id")
     return name
 
 

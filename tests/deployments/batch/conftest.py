@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from deployments.batch.api import add_batch_routes
+from deployments.batch.store import BatchStore
 from deployments.ingress.app import create_app
 from deployments.settings.batch import BatchSettings
 from deployments.settings.service import Settings
@@ -39,6 +40,13 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/state/batches.sqlite"
     server: PostgresqlServer = request.getfixturevalue("postgresql")
     return server.new_database()
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[BatchStore]:
+    store = BatchStore(database_url)
+    yield store
+    store.close()
 
 
 @pytest.fixture(scope="session")

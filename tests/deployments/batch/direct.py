@@ -1,32 +1,23 @@
-"""The batch deployment without a deployment: the front's client calls a service in a thread of its own process."""
+"""The batch deployment without a deployment: a handle that calls a service in a thread of its own process."""
 
 import asyncio
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from deployments.batch.api import BatchClient
 from deployments.batch.deployment import reply_of
 from deployments.batch.service import BatchService
 from deployments.errors import OverloadedError
 
 
-class DirectBatches(BatchClient):
+class DirectBatches:
     """Away for a moment while it has no service."""
 
     def __init__(self, service: BatchService | None = None) -> None:
         self.service = service
-        handle: Any = _Handle(self)
-        super().__init__(handle)
+        self.call = SimpleNamespace(remote=self._call)
 
-
-class _Handle:
-    """Gives ``call`` as a handle gives a method of a deployment."""
-
-    def __init__(self, batches: DirectBatches) -> None:
-        async def remote(name: str, *args: Any) -> Any:
-            if batches.service is None:
-                raise OverloadedError("The service has no capacity for this request now.")
-            return await asyncio.to_thread(reply_of, partial(getattr(batches.service, name), *args))
-
-        self.call = SimpleNamespace(remote=remote)
+    async def _call(self, name: str, *args: Any) -> Any:
+        if self.service is None:
+            raise OverloadedError("The service has no capacity for this request now.")
+        return await asyncio.to_thread(reply_of, partial(getattr(self.service, name), *args))

@@ -30,15 +30,11 @@ async def test_good_lines_are_answered_and_bad_ones_named(world: BatchWorld) -> 
 
 
 async def test_files_are_in_the_order_of_the_lines_and_no_more_are_in_progress_than_may_be(world: BatchWorld) -> None:
-    batch = world.batch_of(line_of(number) for number in range(200))
+    batch = world.batch_of((line_of(number) for number in range(200)), output_expires_after_s=3600)
     ended = await world.run(batch)
     output = world.lines_of(ended.output_file_id)
     assert [line["custom_id"] for line in output] == [f"row-{number}" for number in range(200)]
     assert world.engines.most == world.engines.num_lines
-
-
-async def test_times_are_told(world: BatchWorld) -> None:
-    ended = await world.run(world.batch_of([line_of(1)], output_expires_after_s=3600))
     assert None not in (ended.in_progress_at, ended.finalizing_at, ended.completed_at)
     file = world.store.file("default", ended.output_file_id or "")
     assert file is not None
@@ -55,28 +51,24 @@ async def test_every_log_line_of_a_batch_names_its_owner(tmp_path: Path, caplog:
     assert all(line.startswith(f"{batch.id} of anna") for line in lines)
 
 
-@pytest.mark.parametrize("has_begun", [False, True])
-async def test_a_batch_whose_file_is_gone_fails_and_says_why(world: BatchWorld, has_begun: bool) -> None:
-    batch = world.batch_of([line_of(1)])
-    if has_begun:
-        world.store.update_batch(batch.id, only_from=["validating"], status="in_progress", total=1)
-    world.files.child(batch.input_file_id).delete()
-    ended = await world.run(batch)
-    assert (ended.status, ended.errors[0]["code"]) == ("failed", "input_file_missing")
-
-
-@pytest.mark.parametrize("kind", ["batch", "job"])
-async def test_a_file_without_lines_fails_and_says_why(world: BatchWorld, kind: Any) -> None:
-    ended = await world.run(world.batch_of([], kind=kind))
-    assert (ended.status, ended.errors[0]["code"]) == ("failed", "empty_file")
-
-
-async def test_a_file_of_too_many_lines_fails_before_any_is_answered(tmp_path: Path) -> None:
+async def test_a_batch_whose_file_is_gone_or_has_no_line_or_too_many_fails_and_says_why(tmp_path: Path) -> None:
     world = BatchWorld(tmp_path, limits={"max_lines": 3})
-    ended = await world.run(world.batch_of([b"{", *(line_of(number) for number in range(3))]))
-    assert (ended.status, ended.errors[0]["code"]) == ("failed", "too_many_lines")
-    assert (ended.total, ended.completed, ended.failed) == (0, 0, 0)
+    gone, gone_later = (world.batch_of([line_of(1)]) for _ in range(2))
+    world.store.update_batch(gone_later.id, only_from=["validating"], status="in_progress", total=1)
+    for batch in (gone, gone_later):
+        world.files.child(batch.input_file_id).delete()
+    for batch, code in (
+        (gone, "input_file_missing"),
+        (gone_later, "input_file_missing"),
+        (world.batch_of([]), "empty_file"),
+        (world.batch_of([], kind="job"), "empty_file"),
+        (world.batch_of([b"{", *(line_of(number) for number in range(3))]), "too_many_lines"),
+    ):
+        ended = await world.run(batch)
+        assert (ended.status, ended.errors[0]["code"]) == ("failed", code)
+        assert (ended.total, ended.completed, ended.failed) == (0, 0, 0)
     assert not world.engines.asked
+    world.close()
 
 
 async def test_lines_of_files_and_elements_of_lists_are_openais(world: BatchWorld) -> None:

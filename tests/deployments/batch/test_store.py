@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,27 +16,9 @@ from hypothesis import strategies as st
 from deployments.batch.models import OPEN, TERMINAL, Batch, File, LineResult
 from deployments.batch.store import BatchStore, TooManyBytesError, TooManyOpenError, UnknownCursorError
 from tests.deployments.batch.recorder import NUM_LINES
-from tests.deployments.batch.world import a_batch, a_file, a_result
+from tests.deployments.batch.world import a_batch, a_file, a_result, add, found
 
 SOME_RESULTS = st.lists(st.builds(a_result, st.integers(1, 12), st.text("ab", min_size=1), is_error=st.booleans()))
-
-
-@pytest.fixture
-def store(database_url: str) -> Iterator[BatchStore]:
-    store = BatchStore(database_url)
-    yield store
-    store.close()
-
-
-def add(store: BatchStore, *batch_ids: str, **fields: object) -> None:
-    for batch_id in batch_ids or ("batch_1",):
-        store.add_batch(a_batch(batch_id, **fields), max_open=1000, max_open_of_owner=1000)
-
-
-def found(store: BatchStore, batch_id: str = "batch_1") -> Batch:
-    batch = store.batch(None, batch_id)
-    assert batch is not None
-    return batch
 
 
 def ids(page: tuple[Sequence[File | Batch], bool]) -> tuple[list[str], bool]:
@@ -58,7 +40,7 @@ def in_threads(function: Callable[[int], object], num_calls: int = 24) -> list[A
 
 
 class TestFiles:
-    def test_a_file_comes_back_as_it_was_to_its_owner_only(self, store: BatchStore) -> None:
+    def test_a_file_comes_back_as_it_was_to_its_owner_only_until_it_is_deleted(self, store: BatchStore) -> None:
         values: dict[str, Any] = {
             "filename": "új 词\N{PILE OF POO}.jsonl",
             "num_bytes": 2**40,
@@ -71,9 +53,6 @@ class TestFiles:
         assert store.files("bert", purpose=None, after=None, limit=10) == ([], False)
         with pytest.raises(UnknownCursorError):
             store.files("bert", purpose=None, after="file-1", limit=10)
-
-    def test_a_deleted_file_is_gone(self, store: BatchStore) -> None:
-        store.add_file(a_file())
         for _ in range(2):
             store.delete_file("file-1")
         assert store.file("anna", "file-1") is None

@@ -4,16 +4,14 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from deployments.batch.uploads import MAX_FILENAME_CHARS, Uploads
+from deployments.batch.uploads import Uploads
 from deployments.errors import (
     BadRequestError,
     PayloadTooLargeError,
@@ -78,29 +76,28 @@ async def read(body: bytes | Sequence[bytes], fields: Sequence[str] = (), **head
         return Taken(upload.filename, await upload.file.read(), upload.fields)
 
 
-@pytest.mark.parametrize("piece_bytes", [1, 2, 3, 7, 10_000])
-async def test_a_file_comes_out_as_it_went_in_however_it_is_cut(piece_bytes: int) -> None:
+def pieces_of(body: bytes, piece_bytes: int) -> list[bytes]:
+    return [body[at : at + piece_bytes] for at in range(0, len(body), piece_bytes)]
+
+
+async def test_a_file_comes_out_as_it_went_in_however_it_is_cut() -> None:
     content = f"a\r\n--{BOUNDARY[:-1]}\r\n\r\n--\r\n--{BOUNDARY}x\r\n\n\r".encode()
     body = form(part(b"batch", 'name="purpose"'), part(content))
-    upload = await read([body[at : at + piece_bytes] for at in range(0, len(body), piece_bytes)], ("purpose",))
-    assert upload == Taken("a.jsonl", content, {"purpose": "batch"})
+    for piece_bytes in (1, 2, 3, 7, 10_000):
+        upload = await read(pieces_of(body, piece_bytes), ("purpose",))
+        assert upload == Taken("a.jsonl", content, {"purpose": "batch"})
 
 
-@pytest.mark.parametrize(
-    ("sent", "kept"),
-    [
+async def test_the_name_of_a_file_is_a_line_that_can_be_shown() -> None:
+    for sent, kept in [
         ("größe.jsonl", "größe.jsonl"),
         ("../../etc/passwd", "../../etc/passwd"),
         ("C:\\\\a\\\\b.jsonl", "b.jsonl"),
         ("a\tb\x00c\u202e.jsonl", "a\ufffdb\ufffdc\ufffd.jsonl"),
-        ("x" * 300, "x" * (MAX_FILENAME_CHARS - 1) + "…"),
+        ("x" * 300, "x" * 254 + "…"),
         ("", "file"),
-    ],
-)
-async def test_the_name_of_a_file_is_a_line_that_can_be_shown(sent: str, kept: str) -> None:
-    filename = (await read(form(part(disposition=f'name="file"; filename="{sent}"')))).filename
-    assert filename == kept
-    assert len(filename) <= MAX_FILENAME_CHARS
+    ]:
+        assert (await read(form(part(disposition=f'name="file"; filename="{sent}"')))).filename == kept
 
 
 async def test_what_says_it_is_no_form_or_compressed_is_refused() -> None:
@@ -111,51 +108,45 @@ async def test_what_says_it_is_no_form_or_compressed_is_refused() -> None:
         await read(form(part()), content_encoding="gzip")
 
 
-@pytest.mark.parametrize(
-    ("body", "cause"),
-    [
-        (b"", "too early"),
-        (b"x", "no valid"),
-        (part(), "too early"),
-        (form(part())[:-10], "too early"),
-        (f"--{BOUNDARY}".encode(), "too early"),
-        (f"--{BOUNDARY}--\r\n".encode(), "provide a file"),
-        (form(part(disposition='name="purpose"')), "provide a file"),
-        (form(part(disposition='name="file"')), "provide a file"),
-        (form(part(disposition='name="extra"')), "Unknown part"),
-        (form(part(disposition='name="extra"; filename="a"')), "Unknown part"),
-        (form(part(disposition='filename="a"')), '"name" must be provided'),
-        (form(f"--{BOUNDARY}\r\n\r\nx\r\n".encode()), '"name" must be provided'),
-        (form(part(disposition='name="' + "e" * 3000 + '"')), "Unknown part"),
-        (form(part(), part()), "twice"),
-        (form(part(), part(), part()), "Too many files"),
-        (form(*[part(disposition='name="purpose"')] * 9), "Too many fields"),
-        (form(part(), part(b"x" * 1025, 'name="purpose"')), "at most 1024"),
-        (form(part(), part(b"x", 'name="purpose"; filename="p"')), "at most 1024"),
-        (form(part(b"x" * 99_000, 'name="purpose"')), "no valid"),
-        (form(part(b"x", 'name="file"', *(["A: b"] * 20))), "no valid"),
-        (form(part(b"x", 'name="file"', "A: " + "b" * 5000)), "no valid"),
-        (form(part(b"x", 'name="file"', "A" * 5000 + ": b")), "no valid"),
-        (form(part(b"x", 'name="file"', "no header")), "no valid"),
-    ],
-)
-async def test_a_bad_form_is_refused(body: bytes, cause: str) -> None:
-    with pytest.raises(BadRequestError) as caught:
-        await read(body, ("purpose",))
-    assert cause in caught.value.message
-    assert len(caught.value.to_json()) < 1000
+BAD_FORMS = [
+    (b"", "too early"),
+    (b"x", "no valid"),
+    (part(), "too early"),
+    (form(part())[:-10], "too early"),
+    (f"--{BOUNDARY}--\r\n".encode(), "provide a file"),
+    (form(part(disposition='name="purpose"')), "provide a file"),
+    (form(part(disposition='name="file"')), "provide a file"),
+    (form(part(disposition='name="extra"; filename="a"')), "Unknown part"),
+    (form(part(disposition='name="' + "e" * 3000 + '"')), "Unknown part"),
+    (form(part(disposition='filename="a"')), '"name" must be provided'),
+    (form(part(), part()), "twice"),
+    (form(part(), part(), part()), "Too many files"),
+    (form(*[part(disposition='name="purpose"')] * 9), "Too many fields"),
+    (form(part(), part(b"x" * 1025, 'name="purpose"')), "at most 1024"),
+    (form(part(), part(b"x", 'name="purpose"; filename="p"')), "at most 1024"),
+    (form(part(b"x" * 99_000, 'name="purpose"')), "no valid"),
+    (form(part(b"x", 'name="file"', "A: " + "b" * 5000)), "no valid"),
+    (form(part(b"x", 'name="file"', "no header")), "no valid"),
+]
 
 
-@pytest.mark.parametrize("parameters", ["", "; boundary=" + "a" * 300, "; boundary=ü", f"; charset=idna; {BOUNDARY}"])
-async def test_a_boundary_that_is_none_is_refused(parameters: str) -> None:
-    with pytest.raises(BadRequestError, match="no valid multipart form"):
-        await read(form(part()), content_type=f"multipart/form-data{parameters}")
+async def test_a_bad_form_is_refused() -> None:
+    wrong = []
+    for body, cause in BAD_FORMS:
+        with pytest.raises(BadRequestError) as caught:
+            await read(body, ("purpose",))
+        if cause not in caught.value.message or len(caught.value.to_json()) >= 1000:
+            wrong.append((body[:60], caught.value.to_json()))
+    assert wrong == []
 
 
-@pytest.mark.parametrize("charset", ["idna", "punycode", "undefined", "hex", "nosuch", "utf-16"])
-async def test_no_charset_is_a_fault_of_the_services(charset: str) -> None:
-    with suppress(BadRequestError):
-        await read(form(part(disposition='name="fil\xe9"')), content_type=f"{CONTENT_TYPE}; charset={charset}")
+async def test_a_boundary_that_is_none_is_refused_and_no_charset_is_a_fault_of_the_services() -> None:
+    for parameters in ("", "; boundary=" + "a" * 300, "; boundary=ü", f"; charset=idna; {BOUNDARY}"):
+        with pytest.raises(BadRequestError, match="no valid multipart form"):
+            await read(form(part()), content_type=f"multipart/form-data{parameters}")
+    for charset in ("idna", "punycode", "undefined", "hex", "nosuch", "utf-16"):
+        with suppress(BadRequestError):
+            await read(form(part(disposition='name="fil\xe9"')), content_type=f"{CONTENT_TYPE}; charset={charset}")
 
 
 @given(st.lists(st.binary(max_size=30) | st.sampled_from([part(), form(), b"\r\n--", b"\r\n\r\n", b"--"]), max_size=8))
@@ -164,58 +155,39 @@ async def test_whatever_is_sent_is_a_form_or_an_error_of_the_callers(pieces: lis
         await read(pieces, ("purpose",))
 
 
-@given(st.binary(max_size=200), st.text(st.characters(codec="utf-8"), max_size=20), st.integers(1, 50))
-async def test_what_a_real_client_sends_is_read(content: bytes, field: str, piece_bytes: int) -> None:
-    files: dict[str, Any] = {"file": ("a.jsonl", content), "purpose": (None, field)}
-    request = httpx.Request("POST", "http://localhost", files=files)
-    body = request.read()
-    pieces = [body[at : at + piece_bytes] for at in range(0, len(body), piece_bytes)]
-    upload = await read(pieces, ("purpose",), content_type=request.headers["content-type"])
-    assert upload == Taken("a.jsonl", content, {"purpose": field})
+async def refuse(error: type[Exception], uploads: Uploads, client: Client) -> Exception:
+    with pytest.raises(error) as caught:
+        async with uploads.read(client.request, ME):
+            pass
+    return caught.value
 
 
-@pytest.mark.parametrize("bad", [part(disposition='name="extra"'), part(b"x", 'name="file"', "no header")])
-async def test_a_client_may_finish_sending_what_is_refused(bad: bytes) -> None:
+async def test_a_client_may_finish_sending_what_is_refused() -> None:
     """Or it would see a broken connection, and not the answer."""
-    client = Client([form(bad), *[b"x" * 1000] * 50])
-    with pytest.raises(BadRequestError):
-        async with make_uploads().read(client.request, ME):
-            pass
-    assert client.num_taken == 52
+    for bad in (part(disposition='name="extra"'), part(b"x", 'name="file"', "no header")):
+        client = Client([form(bad), *[b"x" * 1000] * 50])
+        await refuse(BadRequestError, make_uploads(), client)
+        assert client.num_taken == 52
 
 
-async def test_a_file_of_the_largest_size_is_taken_and_one_byte_more_is_not() -> None:
+async def test_a_file_has_a_largest_size_and_what_is_larger_is_not_read_to_its_end() -> None:
     assert len((await read(form(part(b"x" * MAX_FILE_BYTES)))).content) == MAX_FILE_BYTES
-    with pytest.raises(PayloadTooLargeError):
-        await read(form(part(b"x" * (MAX_FILE_BYTES + 1))))
-
-
-async def test_a_body_that_says_it_is_too_large_is_not_read() -> None:
-    client = Client([b"x"], content_length=str(MAX_FILE_BYTES + SLACK + 1))
-    with pytest.raises(PayloadTooLargeError):
-        async with make_uploads().read(client.request, ME):
-            pass
-    assert client.num_taken == 0
-
-
-@pytest.mark.parametrize("headers", [{}, {"content_length": "10"}])
-async def test_a_body_that_does_not_end_is_read_no_further_than_its_limit(headers: dict[str, str]) -> None:
-    client = Client([part()] + [b"x" * 1000] * 1000, **headers)
-    with pytest.raises(PayloadTooLargeError):
-        async with make_uploads().read(client.request, ME):
-            pass
-    assert client.num_taken <= (MAX_FILE_BYTES + SLACK) // 1000 + 2
+    pieces = [part()] + [b"x" * 1000] * 1000
+    for client, most_taken in (
+        (Client([form(part(b"x" * (MAX_FILE_BYTES + 1)))]), 2),
+        (Client([b"x"], content_length=str(MAX_FILE_BYTES + SLACK + 1)), 0),
+        (Client(pieces), (MAX_FILE_BYTES + SLACK) // 1000 + 2),
+        (Client(pieces, content_length="10"), (MAX_FILE_BYTES + SLACK) // 1000 + 2),
+    ):
+        await refuse(PayloadTooLargeError, make_uploads(), client)
+        assert client.num_taken <= most_taken
 
 
 async def test_a_client_that_stops_sending_is_told_and_holds_nothing_and_one_that_left_neither() -> None:
     body = form(part(b"x" * 50_000))
     uploads = make_uploads(max_s=0.05, max_held_bytes=len(body))
-    with pytest.raises(RequestTimeoutError, match=r"0\.05 s"):
-        async with uploads.read(Client([part()], last="never").request, ME):
-            pass
-    with pytest.raises(ClientLeft):
-        async with uploads.read(Client([part()], last="http.disconnect").request, ME):
-            pass
+    assert "0.05 s" in str(await refuse(RequestTimeoutError, uploads, Client([part()], last="never")))
+    await refuse(ClientLeft, uploads, Client([part()], last="http.disconnect"))
     async with uploads.read(Client([body]).request, ME) as upload:
         assert upload.file.size == 50_000
 
@@ -224,9 +196,7 @@ async def test_uploads_of_one_key_hold_no_more_than_they_may_and_others_are_unaf
     body = form(part(b"x" * 50_000))
     uploads = make_uploads(max_held_bytes=2 * len(body))
     async with uploads.read(Client([body]).request, ME), uploads.read(Client([body]).request, ME):
-        with pytest.raises(TooManyRequestsError):
-            async with uploads.read(Client([body]).request, ME):
-                pass
+        await refuse(TooManyRequestsError, uploads, Client([body]))
         async with uploads.read(Client([body]).request, "other") as upload:
             assert upload.file.size == 50_000
     async with uploads.read(Client([body]).request, ME) as upload:

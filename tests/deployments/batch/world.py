@@ -5,11 +5,13 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import Connection, create_engine
 
 from deployments.batch.models import OPEN, TERMINAL, Batch, File, LineResult
 from deployments.batch.runner import BatchRunner
@@ -51,6 +53,27 @@ def a_batch(batch_id: str = "batch_1", **fields: Any) -> Batch:
 
 def a_result(line: int, record: str = "{}", *, is_error: bool = False) -> LineResult:
     return LineResult(line=line, is_error=is_error, record=record)
+
+
+def add(store: BatchStore, *batch_ids: str, **fields: object) -> None:
+    """Add batches, however many are open."""
+    for batch_id in batch_ids or ("batch_1",):
+        store.add_batch(a_batch(batch_id, **fields), max_open=1000, max_open_of_owner=1000)
+
+
+def found(store: BatchStore, batch_id: str = "batch_1") -> Batch:
+    batch = store.batch(None, batch_id)
+    assert batch is not None
+    return batch
+
+
+@contextmanager
+def another_program(url: str) -> Iterator[Connection]:
+    """One that has the database open beside the service, in a transaction of its own."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
 
 
 def line_of(number: int, text: str = "Hello", **fields: Any) -> bytes:
@@ -173,8 +196,7 @@ class BatchWorld:
 
     def end(self, batch_id: str, output: bytes = b"[]", status: str = "completed", **changes: Any) -> str:
         """Brings a batch to its end, as the runner does; gives the id of its output file."""
-        batch = self.store.batch(None, batch_id)
-        assert batch is not None
+        batch = found(self.store, batch_id)
         file_id = f"file-{len(output):032x}"
         num_bytes = self.files.child(file_id).write([output])
         file = a_file(file_id, owner=batch.owner, purpose="batch_output", filename="out.jsonl", num_bytes=num_bytes)
@@ -198,9 +220,8 @@ class BatchWorld:
         self.store.add_file(a_file(file_id, num_bytes=num_bytes, created_at=now, expires_at=now + 10**6))
         times = {"created_at": now, "deadline": now + 86400}
         batch_id = f"batch_{self._num_batches:032x}"
-        batch = a_batch(batch_id, **{"owner": OWNER, "input_file_id": file_id, **times, **fields})
-        self.store.add_batch(batch, max_open=1000, max_open_of_owner=1000)
-        return batch
+        add(self.store, batch_id, **{"owner": OWNER, "input_file_id": file_id, **times, **fields})
+        return found(self.store, batch_id)
 
     @asynccontextmanager
     async def runner(self, **options: Any) -> AsyncIterator[BatchRunner]:
@@ -237,9 +258,7 @@ class BatchWorld:
         await asyncio.sleep(min(seconds, 0.01))
 
     def now_of(self, batch: Batch) -> Batch:
-        found = self.store.batch(None, batch.id)
-        assert found is not None
-        return found
+        return found(self.store, batch.id)
 
     def has_ended(self, batch: Batch) -> bool:
         return self.now_of(batch).status in TERMINAL
@@ -269,7 +288,7 @@ def assert_every_line_once(world: BatchWorld, batch: Batch, total: int) -> tuple
     return by_name[0], by_name[1]
 
 
-async def until(is_so: Callable[[], bool], timeout_s: float = 20) -> None:
+async def until(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
     """Waits until something is so."""
     deadline = time.monotonic() + timeout_s
     while not is_so():

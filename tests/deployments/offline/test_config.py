@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from deployments.offline.config import OfflineConfig
+from deployments.settings.limits import Limits
 from deployments.settings.service import SettingsError
 from tests.deployments.offline.conftest import MakeConfig
 
@@ -29,9 +30,8 @@ def test_a_file_gives_settings_and_the_block_of_the_run(tmp_path: Path) -> None:
             OfflineConfig.read(path, {})
 
 
-@pytest.mark.parametrize(
-    ("offline", "named"),
-    [
+def test_a_bad_key_or_value_is_named(make_config: MakeConfig) -> None:
+    faults: list[tuple[dict[str, Any], str]] = [
         ({"engine": 2}, r"offline\.engine: unknown setting; known are .*engines"),
         ({"engines": 0}, r"offline\.engines=0"),
         ({"columns": {"system": "s"}}, "column that holds the prompt"),
@@ -40,11 +40,10 @@ def test_a_file_gives_settings_and_the_block_of_the_run(tmp_path: Path) -> None:
         ({"columns": {"prompt": "p", "stop.first": "l"}}, "only members of vocab"),
         ({"request": {"temprature": 1}}, r"offline\.request: .*temprature"),
         ({"request": {"temperature": "hot"}}, r"offline\.request: .*temperature"),
-    ],
-)
-def test_a_bad_key_or_value_is_named(make_config: MakeConfig, offline: dict[str, Any], named: str) -> None:
-    with pytest.raises(SettingsError, match=named):
-        make_config(**offline)
+    ]
+    for offline, named in faults:
+        with pytest.raises(SettingsError, match=named):
+            make_config(**offline)
 
 
 def test_the_digest_changes_with_what_is_answered_and_not_with_how_fast(make_config: MakeConfig) -> None:
@@ -55,6 +54,24 @@ def test_the_digest_changes_with_what_is_answered_and_not_with_how_fast(make_con
     assert make_config(request={"max_tokens": 5}).digest != digest
     assert make_config({"model_name": "/models/other"}).digest != digest
     assert make_config({"hint": False}).digest != digest
+    assert make_config({"limits": {"max_new_tokens": 50}}).digest != digest
+
+
+class LaterLimits(Limits):
+    """Those of a release that has one more."""
+
+    max_moons: int = 5
+
+
+def test_a_release_with_a_new_limit_has_the_digest_of_the_one_before_until_it_is_set(make_config: MakeConfig) -> None:
+    config = make_config({"limits": {"max_new_tokens": 50}})
+
+    def later(**limits: int) -> OfflineConfig:
+        changed = {"limits": LaterLimits(max_new_tokens=50, **limits)}
+        return config.model_copy(update={"settings": config.settings.model_copy(update=changed)})
+
+    assert later().digest == later(max_moons=5).digest == config.digest
+    assert later(max_moons=4).digest != config.digest
 
 
 def test_the_example_is_a_configuration() -> None:

@@ -94,15 +94,11 @@ def test_a_run_without_rows_ends_at_once(world: OfflineWorld, source: Path) -> N
     assert world.run(Engines(dies_after=0)).num_rows == 0
 
 
-@pytest.mark.parametrize(
-    ("offline", "message"), [("{engine: 1}", "unknown setting"), ("{engines: 1}", "must not be the input")]
-)
-def test_the_command_says_why_it_cannot_begin(
-    world: OfflineWorld, capsys: pytest.CaptureFixture[str], offline: str, message: str
-) -> None:
+def test_the_command_says_why_it_cannot_begin(world: OfflineWorld, capsys: pytest.CaptureFixture[str]) -> None:
     config = world.folder / "c.yaml"
-    config.write_text(f"model_name: /models/toy\noffline: {offline}\n")
-    assert main([str(world.source), str(world.source / "out"), "--config", str(config)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("refused: ")
-    assert message in error
+    for offline, message in (("{engine: 1}", "unknown setting"), ("{engines: 1}", "must not be the input")):
+        config.write_text(f"model_name: /models/toy\noffline: {offline}\n")
+        assert main([str(world.source), str(world.source / "out"), "--config", str(config)]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("refused: ")
+        assert message in error
