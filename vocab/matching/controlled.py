@@ -15,10 +15,10 @@ from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.compiled_list import POSSESSIVE
 from vocab.automaton.frame import SENTENCE
 from vocab.matching.controls import Controls, Progress
-from vocab.matching.courses import NODE, Course, Paths
+from vocab.matching.courses import Course
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
-from vocab.matching.masks import ANY_WORDS, CONTINUING, NO_TOKENS, STARTING
-from vocab.matching.states import ContextPaths, ListStates, State
+from vocab.matching.paths import ContextPaths, Paths
+from vocab.matching.states import ANY_WORDS, CONTINUING, NO_TOKENS, NODE, STARTING, ListStates, State
 
 NO_WORDS: Final = -(2**30)
 """An N that not even added words reach."""
@@ -50,7 +50,7 @@ class ControlledStates:
         self.frame = states.frame
         self._wide = None
         if controls.new_words is not None and controls.new_words.n_words > states.n_words:
-            self._wide = states.variant(controls.new_words.n_words, ends=states)
+            self._wide = states.view(controls.new_words.n_words, ends=states)
         self._paths: dict[frozenset[int], Paths] = {}
         self._to_new_sentence: dict[int, frozenset[int]] = {}
         self._roots = frozenset((self.words if self.overlay is None else self.overlay).roots.values())
@@ -193,17 +193,17 @@ class ControlledStates:
             num_words = self._n_words_when_due(missing, after, budget)
             if num_words is not None:
                 if num_words == NO_WORDS:
-                    yield Course(self._states, inside, states.variant(states.n_words, opens), wanted, is_forced=True)
+                    yield Course(self._states, inside, states.view(states.n_words, opens), wanted, is_forced=True)
                     num_words = _FEWER[-1][1]
-                fewer = states.variant(min(num_words, states.n_words), opens)
+                fewer = states.view(min(num_words, states.n_words), opens)
                 yield Course(self._states, inside, fewer, self._paths_of(ranks | introduced))
         known = self._paths_of(introduced) if introduced else None
         for open_now in dict.fromkeys((opens, ANY_WORDS)):
             if wide is not None:
-                ends = states.variant(states.n_words, open_now)
-                begin = states.variant(wide.n_words, open_now, ends)
+                ends = states.view(states.n_words, open_now)
+                begin = states.view(wide.n_words, open_now, ends)
             else:
-                begin = states.variant(states.n_words, open_now)
+                begin = states.view(states.n_words, open_now)
             yield Course(self._states, inside, begin, known)
 
     def _may_be_new(self, since_new: int, progress: Progress) -> bool:

@@ -5,20 +5,13 @@ It has the states of whole lists, and the paths to single words.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
 
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
-from vocab.matching.masks import NO_TOKENS
-from vocab.matching.states import MAX_READINGS, ContextPaths, ListStates, State
-
-NODE: Final = 0xFFFFFFFF
-"""The bits of a reading that are its node."""
-
-Paths: TypeAlias = tuple[ContextPaths, ...]
-"""Of single words, by context."""
+from vocab.matching.paths import Paths
+from vocab.matching.states import MAX_READINGS, NO_TOKENS, NODE, ListStates, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +74,7 @@ class Course:
         is_end = self.inside.ends_word(reading)
         if not is_end and self.single_words is not None:
             is_end = node in self.single_words[context].ends
-        return -1 - int(self.listed.frame.after[context, self._kind(node)]) if is_end else None
+        return -1 - int(self.listed.frame.after[context, self.listed.kind(node)]) if is_end else None
 
     def _force(self, out: Int32Array, reading: int, budget: int) -> None:
         """Allow only the words asked for in a mask, after or within a word; any other word ends as it may."""
@@ -127,13 +120,6 @@ class Course:
             return
         for node, context in self.begin.ways(gap):
             yield from self._single_words_in(context, node, budget)
-
-    def _kind(self, node: int) -> int:
-        """Return the kind of the word that ends at a node of the trie or the overlay."""
-        num_base = self.listed.words.num_nodes
-        if node < num_base:
-            return int(self.listed.words.kinds[node])
-        return int(self.listed.overlay.kinds[node - num_base]) if self.listed.overlay is not None else 0
 
     def _is_within(self, num_tokens: int, budget: int) -> bool:
         """Return whether so many tokens and the longest end of a text fit into a budget."""

@@ -18,10 +18,9 @@ from vocab.automaton.token_trie import bytes_of_part
 from vocab.matching.controlled import NO_WORDS, ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, Progress
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
-from vocab.matching.masks import NO_TOKENS
 from vocab.matching.segmented import counting, kernels
 from vocab.matching.segmented.states import PlainStates, SegmentedStates
-from vocab.matching.states import State
+from vocab.matching.states import NO_TOKENS, State
 
 MAX_MASKS: Final = 256
 """Limited masks cached by one text: each takes some milliseconds and the bytes of a row."""
