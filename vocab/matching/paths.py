@@ -3,14 +3,19 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from threading import RLock
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.automaton.compiled_list import NEVER, CompiledList, TrieArrays
 from vocab.automaton.overlay import Overlay
+
+MAX_PATHS: Final = 1024
+"""Sets of words that are cached, a few kilobytes each."""
 
 _FAR: Final = 1 << 20
 
@@ -25,7 +30,7 @@ class ContextPaths:
         to_end: By node, how few tokens complete one of them.
     """
 
-    children: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    children: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     to_end: dict[int, int] = field(default_factory=dict)
 
@@ -35,9 +40,20 @@ class ContextPaths:
         for num_tokens, (node, _) in enumerate(path):
             self.to_end[node] = min(self.to_end.get(node, _FAR), num_tokens)
         for (child, token), (parent, _) in pairwise(path):
-            edges = self.children.setdefault(parent, [])
-            if (token, child) not in edges:
-                edges.append((token, child))
+            self._add_edges(parent, ((token, child),))
+
+    def joined(self, other: "ContextPaths") -> "ContextPaths":
+        """Return the paths to the words of both."""
+        found = ContextPaths(dict(self.children), self.ends | other.ends, dict(self.to_end))
+        for node, edges in other.children.items():
+            found._add_edges(node, edges)
+        for node, num_tokens in other.to_end.items():
+            found.to_end[node] = min(found.to_end.get(node, _FAR), num_tokens)
+        return found
+
+    def _add_edges(self, node: int, edges: tuple[tuple[int, int], ...]) -> None:
+        known = self.children.get(node, ())
+        self.children[node] = known + tuple(edge for edge in edges if edge not in known)
 
 
 Paths: TypeAlias = tuple[ContextPaths, ...]
@@ -57,6 +73,8 @@ class WordPaths:
     def __init__(
         self, words: CompiledList, overlay: Overlay | None, modes: Iterable[int], dead_ends: npt.NDArray[np.bool_]
     ) -> None:
+        self._lock = RLock()
+        self._known: LRUCache[frozenset[int], Paths] = LRUCache(MAX_PATHS)
         kinds = [frozenset(np.flatnonzero(~one).tolist()) for one in dead_ends]
         self._contexts = [(int(mode), one) for mode, one in zip(modes, kinds, strict=True)]
         self._roots = frozenset((words if overlay is None else overlay).roots.values())
@@ -72,9 +90,23 @@ class WordPaths:
             self._link(overlay, words.num_nodes)
             self._ends.append({mode: _Ends(overlay.ranks[mode], overlay.kinds, words.num_nodes) for mode in modes_used})
 
-    def of(self, ranks: Collection[int]) -> Paths:
-        """Return the paths to all forms of the words of these ranks, by context."""
-        made = {context: self._in(*context, sorted(ranks)) for context in set(self._contexts)}
+    def of(self, ranks: frozenset[int]) -> Paths:
+        """Return the paths to all forms of the words of these ranks, by context; cached."""
+        with self._lock:
+            found = self._known.get(ranks)
+            if found is None:
+                found = self._known[ranks] = self._make(ranks)
+            return found
+
+    def _make(self, ranks: frozenset[int]) -> Paths:
+        if len(ranks) < 2:
+            made = {context: self._in(*context, ranks) for context in set(self._contexts)}
+        else:
+            # As a rule all but one of them were asked for before.
+            rank = next((one for one in ranks if ranks - {one} in self._known), min(ranks))
+            both = zip(self._contexts, self.of(ranks - {rank}), self.of(frozenset((rank,))), strict=True)
+            parts = {context: (paths, more) for context, paths, more in both}
+            made = {context: paths.joined(more) for context, (paths, more) in parts.items()}
         return tuple(made[context] for context in self._contexts)
 
     def _link(self, trie: TrieArrays, first_node: int) -> None:

@@ -29,20 +29,18 @@ from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import (
     FAR,
-    FILLED,
     NEVER_ENDS,
     NO_BUDGET,
     ListRecord,
     TrieRecord,
     distance,
-    fill_mask,
     frame_state_of,
-    make_row,
     measure_frame,
     measure_words,
     set_token_bits,
     step,
 )
+from vocab.matching.mask_rows import MaskRows
 from vocab.matching.paths import WordPaths
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
@@ -121,9 +119,9 @@ class ListStates:
         self._arrays, self._tries = self._record_arrays(), self._trie_records()
         self._record = self._make_record()
         self._measure(words=like is None, ends=ends is None)
-        self._plain = _Rows(self._record, self._plain_budget, frame.num_states)
+        self._plain = MaskRows(self._record, self._plain_budget, frame.num_states)
         # By budget. Not one of cachetools, which measure an entry when it is put in: these grow while they are used.
-        self._rows: OrderedDict[int, _Rows] = OrderedDict()
+        self._rows: OrderedDict[int, MaskRows] = OrderedDict()
         self._views: LRUCache[Any, ListStates] = LRUCache(MAX_VIEWS)
         self._lock, self._views_lock = Lock(), Lock()
 
@@ -395,7 +393,7 @@ class ListStates:
             return self.words, node
         return self.overlay, node - num_base
 
-    def _rows_of(self, budget: int) -> "_Rows":
+    def _rows_of(self, budget: int) -> "MaskRows":
         """Return the rows of a budget: the plain ones where it changes no mask, else some of its own, cached."""
         if not self.is_bound_by(budget):
             return self._plain
@@ -403,7 +401,7 @@ class ListStates:
         if rows is not None:
             return rows
         with self._lock:
-            rows = self._rows.setdefault(budget, _Rows(self._record, budget, self.frame.num_states))
+            rows = self._rows.setdefault(budget, MaskRows(self._record, budget, self.frame.num_states))
             # Rows are made while they are used, so the bound is enforced when the next ones are asked for.
             while self._row_bytes() > MAX_ROW_BYTES and len(self._rows) > 1:
                 self._rows.popitem(last=False)
@@ -411,39 +409,6 @@ class ListStates:
 
     def _row_bytes(self) -> int:
         return self._plain.num_bytes + sum(rows.num_bytes for rows in list(self._rows.values()))
-
-
-class _Rows:
-    """The rows of frame states for a budget, each made on first use, and the record with that budget.
-
-    Filling takes no lock: a row is known by its address, which is written when the row is complete.
-    """
-
-    def __init__(self, record: npt.NDArray[np.void], budget: int, num_states: int) -> None:
-        self._rows: list[Int32Array] = []
-        self._addresses = np.zeros(num_states, dtype=np.int64)
-        self._lock = Lock()
-        self._record = record.copy()
-        self._record["budget"], self._record["rows"] = budget, address_of(self._addresses)
-        self._row_size = int(record["row_size"][0])
-        self.address = address_of(self._record)
-        self.num_bytes = 0
-        """Bytes of the rows made."""
-
-    def fill(self, out: Int32Array, reading: int, stops: Int32Array, inside: "_Rows") -> None:
-        """Write the mask of a reading, as ``ListStates.fill``; ``inside`` are the rows of its word."""
-        while (missing := fill_mask(out, stops, inside.address, self.address, reading)) != FILLED:
-            self._make(missing)
-
-    def _make(self, frame_state: int) -> None:
-        """Make the row of a frame state, unless another thread has made it."""
-        with self._lock:
-            if not self._addresses[frame_state]:
-                row = np.zeros(self._row_size, dtype=np.int32)
-                make_row(row, self.address, frame_state)
-                self._rows.append(row)
-                self._addresses[frame_state] = address_of(row)
-                self.num_bytes += row.nbytes
 
 
 def frame_for(

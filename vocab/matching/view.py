@@ -1,4 +1,4 @@
-"""A course: the words that may come next at one state of a controlled text, as a mask and as steps.
+"""A view of a list: the words that may come next at one state of a controlled text, as a mask and as steps.
 
 It has the states of whole lists, and the paths to single words.
 """
@@ -15,7 +15,7 @@ from vocab.matching.states import MAX_READINGS, NO_TOKENS, NODE, ListStates, Sta
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class View:
     """The words that may come next.
 
     Attributes:
