@@ -1,17 +1,17 @@
 """The ways in a trie to single words of a list, found by their ranks: to allow them, or to ask for them, one by one."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from threading import RLock
+from threading import Lock
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.automaton.compiled_list import NEVER, CompiledList, TrieArrays
+from vocab.arrays.byte_trie import Int32Array
+from vocab.automaton.compiled_list import NEVER, CompiledList
 from vocab.automaton.overlay import Overlay
 
 MAX_PATHS: Final = 1024
@@ -34,26 +34,18 @@ class ContextPaths:
     ends: dict[int, int] = field(default_factory=dict)
     to_end: dict[int, int] = field(default_factory=dict)
 
+    def copy(self) -> "ContextPaths":
+        return ContextPaths(self.children.copy(), self.ends.copy(), self.to_end.copy())
+
     def add(self, path: Sequence[tuple[int, int]], rank: int) -> None:
         """Add a word by the nodes of its way, each with the token to it, from its end to its root."""
         self.ends[path[0][0]] = rank
         for num_tokens, (node, _) in enumerate(path):
             self.to_end[node] = min(self.to_end.get(node, _FAR), num_tokens)
         for (child, token), (parent, _) in pairwise(path):
-            self._add_edges(parent, ((token, child),))
-
-    def joined(self, other: "ContextPaths") -> "ContextPaths":
-        """Return the paths to the words of both."""
-        found = ContextPaths(dict(self.children), self.ends | other.ends, dict(self.to_end))
-        for node, edges in other.children.items():
-            found._add_edges(node, edges)
-        for node, num_tokens in other.to_end.items():
-            found.to_end[node] = min(found.to_end.get(node, _FAR), num_tokens)
-        return found
-
-    def _add_edges(self, node: int, edges: tuple[tuple[int, int], ...]) -> None:
-        known = self.children.get(node, ())
-        self.children[node] = known + tuple(edge for edge in edges if edge not in known)
+            edges = self.children.get(parent, ())
+            if (token, child) not in edges:
+                self.children[parent] = (*edges, (token, child))
 
 
 Paths: TypeAlias = tuple[ContextPaths, ...]
@@ -63,6 +55,8 @@ Paths: TypeAlias = tuple[ContextPaths, ...]
 class WordPaths:
     """Find words in a trie with its changes by their ranks, in the contexts where a text may go on after them.
 
+    Thread-safe.
+
     Args:
         words: The trie.
         overlay: The nodes added to it.
@@ -71,81 +65,52 @@ class WordPaths:
     """
 
     def __init__(
-        self, words: CompiledList, overlay: Overlay | None, modes: Iterable[int], dead_ends: npt.NDArray[np.bool_]
+        self, words: CompiledList, overlay: Overlay | None, modes: Int32Array, dead_ends: npt.NDArray[np.bool_]
     ) -> None:
-        self._lock = RLock()
-        self._known: LRUCache[frozenset[int], Paths] = LRUCache(MAX_PATHS)
+        tries = (words,) if overlay is None else (words, overlay)
         kinds = [frozenset(np.flatnonzero(~one).tolist()) for one in dead_ends]
-        self._contexts = [(int(mode), one) for mode, one in zip(modes, kinds, strict=True)]
-        self._roots = frozenset((words if overlay is None else overlay).roots.values())
-        num_added = 0 if overlay is None else overlay.num_nodes
-        self._parents = np.full(words.num_nodes + num_added, -1, dtype=np.int32)
-        self._tokens = np.full(words.num_nodes + num_added, -1, dtype=np.int32)
+        self._contexts = list(zip(modes.tolist(), kinds, strict=True))
+        self._roots = frozenset(tries[-1].roots.values())
+        self._kinds = np.concatenate([trie.kinds for trie in tries])
+        self._parents, self._tokens = (np.full(len(self._kinds), -1, dtype=np.int32) for _ in range(2))
         # Those added last: a node of the trie below a changed one is reached from that.
-        self._link(words, 0)
-        modes_used = {mode for mode, _ in self._contexts}
-        base = {mode: _Ends(words.ranks[mode], words.kinds, 0) for mode in {mode & 1 for mode in modes_used}}
-        self._ends = [{mode: base[mode & 1] for mode in modes_used}]
-        if overlay is not None:
-            self._link(overlay, words.num_nodes)
-            self._ends.append({mode: _Ends(overlay.ranks[mode], overlay.kinds, words.num_nodes) for mode in modes_used})
+        for trie, first_node in zip(tries, (0, words.num_nodes), strict=False):
+            owners = np.repeat(np.arange(trie.num_nodes, dtype=np.int32), np.diff(trie.edge_start))
+            self._parents[trie.children] = owners + np.int32(first_node)
+            self._tokens[trie.children] = trie.tokens
+        # By mode, the nodes where words end, and their ranks, which ascend.
+        self._ends: dict[int, tuple[Int32Array, Int32Array]] = {}
+        for mode in set(modes.tolist()):
+            # Of a list's own words, only the first bit of the mode counts.
+            ranks = np.concatenate([trie.ranks[mode % len(trie.ranks)] for trie in tries])
+            nodes = np.flatnonzero(ranks != NEVER).astype(np.int32)
+            nodes = nodes[np.argsort(ranks[nodes], kind="stable")]
+            self._ends[mode] = nodes, ranks[nodes]
+        self._known: LRUCache[frozenset[int], dict[tuple[int, frozenset[int]], ContextPaths]] = LRUCache(MAX_PATHS)
+        self._lock = Lock()
 
     def of(self, ranks: frozenset[int]) -> Paths:
         """Return the paths to all forms of the words of these ranks, by context; cached."""
         with self._lock:
-            found = self._known.get(ranks)
-            if found is None:
-                found = self._known[ranks] = self._make(ranks)
-            return found
-
-    def _make(self, ranks: frozenset[int]) -> Paths:
-        if len(ranks) < 2:
-            made = {context: self._in(*context, ranks) for context in set(self._contexts)}
-        else:
-            # As a rule all but one of them were asked for before.
-            rank = next((one for one in ranks if ranks - {one} in self._known), min(ranks))
-            both = zip(self._contexts, self.of(ranks - {rank}), self.of(frozenset((rank,))), strict=True)
-            parts = {context: (paths, more) for context, paths, more in both}
-            made = {context: paths.joined(more) for context, (paths, more) in parts.items()}
+            made = self._known.get(ranks)
+            if made is None:
+                # As a rule all but one of them were asked for before.
+                before = next((ranks - {rank} for rank in ranks if ranks - {rank} in self._known), None)
+                known = {} if before is None else self._known[before]
+                made = {one: known[one].copy() if known else ContextPaths() for one in self._contexts}
+                for (mode, kinds), paths in made.items():
+                    for rank in ranks - (before or frozenset()):
+                        self._add(paths, mode, kinds, rank)
+                self._known[ranks] = made
         return tuple(made[context] for context in self._contexts)
 
-    def _link(self, trie: TrieArrays, first_node: int) -> None:
-        """Record the parent of each child in a trie, and the token between them."""
-        owners = np.repeat(np.arange(trie.num_nodes, dtype=np.int32), np.diff(trie.edge_start))
-        self._parents[trie.children] = owners + np.int32(first_node)
-        self._tokens[trie.children] = trie.tokens
-
-    def _in(self, mode: int, kinds: Collection[int], ranks: Iterable[int]) -> ContextPaths:
-        """Return the paths to words of these ranks and kinds in a mode."""
-        found = ContextPaths()
-        for ends in self._ends:
-            for rank in ranks:
-                for node, kind in ends[mode].of(rank):
-                    path = self._way_to(node)
-                    # Else the changes have put another node in its place.
-                    if kind in kinds and path[-1][0] in self._roots:
-                        found.add(path, rank)
-        return found
-
-    def _way_to(self, node: int) -> list[tuple[int, int]]:
-        """Return the nodes from one up to a root, each with the token that leads to it."""
-        path = [(node, int(self._tokens[node]))]
-        while (parent := int(self._parents[path[-1][0]])) >= 0:
-            path.append((parent, int(self._tokens[parent])))
-        return path
-
-
-class _Ends:
-    """The nodes where words end, by rank; ``ranks`` and ``kinds`` are of nodes numbered from ``first_node`` on."""
-
-    def __init__(self, ranks: Int32Array, kinds: Uint8Array, first_node: int) -> None:
-        ends = np.flatnonzero(ranks != NEVER)
-        self._nodes = ends[np.argsort(ranks[ends], kind="stable")]
-        self._ranks = ranks[self._nodes]
-        self._kinds, self._first_node = kinds, first_node
-
-    def of(self, rank: int) -> Iterator[tuple[int, int]]:
-        """Yield the nodes where the word of a rank ends, each with its kind."""
-        first, last = np.searchsorted(self._ranks, rank, "left"), np.searchsorted(self._ranks, rank, "right")
-        for node in self._nodes[first:last].tolist():
-            yield node + self._first_node, int(self._kinds[node])
+    def _add(self, paths: ContextPaths, mode: int, kinds: Collection[int], rank: int) -> None:
+        """Add the forms of a word in a mode to the paths, if they are of these kinds."""
+        nodes, ranks = self._ends[mode]
+        for node in nodes[np.searchsorted(ranks, rank) : np.searchsorted(ranks, rank, "right")].tolist():
+            way = [(node, int(self._tokens[node]))]
+            while (parent := int(self._parents[way[-1][0]])) >= 0:
+                way.append((parent, int(self._tokens[parent])))
+            # Else the changes have put another node in its place.
+            if self._kinds[node] in kinds and way[-1][0] in self._roots:
+                paths.add(way, rank)

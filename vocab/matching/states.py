@@ -245,10 +245,6 @@ class ListStates:
         frame_state = self.frame_state(reading)
         return None if frame_state < 0 else -1 - frame_state
 
-    def ends_word(self, reading: int) -> bool:
-        """Return whether a reading is a whole word, after which the text may go on between words."""
-        return reading >= 0 and self.frame_state(reading) >= 0
-
     def ways(self, reading: int) -> Iterator[tuple[int, int]]:
         """Yield the nodes where words begin after a reading, each with its context."""
         frame_state = self.frame_state(reading)

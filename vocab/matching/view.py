@@ -57,7 +57,7 @@ class View:
             nodes: list[tuple[int, int]] = []
             if reading >= 0:
                 nodes += self._single_words_in(reading >> 32, reading & NODE, budget)
-                if gap is not None and not self.is_forced and not self.inside.ends_word(reading):
+                if gap is not None and not self.is_forced and self.inside.frame_state(reading) < 0:
                     found.update(self.begin.target((gap,), token, budget))
             if gap is not None:
                 nodes += self._single_words_begun(gap, budget)
@@ -71,7 +71,7 @@ class View:
         if reading < 0:
             return reading
         context, node = reading >> 32, reading & NODE
-        is_end = self.inside.ends_word(reading)
+        is_end = self.inside.frame_state(reading) >= 0
         if not is_end and self.single_words is not None:
             is_end = node in self.single_words[context].ends
         return -1 - int(self.listed.frame.after[context, self.listed.kind(node)]) if is_end else None
@@ -96,7 +96,7 @@ class View:
         tokens: list[tuple[int, int]] = []
         if reading >= 0:
             tokens += self._single_words_in(reading >> 32, reading & NODE, budget)
-            if gap is not None and not self.inside.ends_word(reading):
+            if gap is not None and self.inside.frame_state(reading) < 0:
                 one = np.zeros_like(out)
                 self.begin.fill(one, (gap,), budget)
                 out |= one
