@@ -3,7 +3,6 @@
 It has the states of whole lists, and the paths to single words.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,27 +21,30 @@ class View:
         listed: The states of the list itself.
         inside: Those by which the open word goes on.
         begin: Those by which the next one begins.
-        single_words: Words that may come too, each by itself.
-        is_forced: Only single words may come.
+        singles: Words that may come too, each by itself.
+        is_forced: Only these may come; where none can, the open word ends as it may.
     """
 
     listed: ListStates
     inside: ListStates
     begin: ListStates
-    single_words: Paths | None = None
+    singles: tuple[Paths, ...] = ()
     is_forced: bool = False
 
     def fill(self, out: Int32Array, readings: State, budget: int) -> None:
-        """Write the mask after these readings: of single words alone where it is forced, else of lists too."""
+        """Write the mask after these readings, as ``ListStates.fill``."""
         if self.is_forced:
             out[:] = 0
-            for reading in readings:
-                self._force(out, reading, budget)
-            return
-        self.begin.fill(out, readings, budget, NO_TOKENS, self.inside)
-        if self.single_words is not None:
-            for reading in readings:
-                self._allow_single_words(out, reading, budget)
+        else:
+            self.begin.fill(out, readings, budget, NO_TOKENS, self.inside)
+        for reading in readings if self.singles else ():
+            gap = self.gap_after(reading)
+            steps = self._single_steps(reading, gap, budget)
+            set_token_bits(out, np.asarray([token for token, _ in steps], dtype=np.int32), True)
+            if (besides := self._besides(reading, gap, has_steps=bool(steps))) is not None:
+                one, (states, at) = np.empty_like(out), besides
+                states.fill(one, (at,), budget)
+                out |= one
 
     def target(self, readings: State, token: int, budget: int) -> State:
         """Return the readings that a token leads to; empty where it is not allowed."""
@@ -52,75 +54,46 @@ class View:
             if self.inside is not self.listed:
                 found.update(replace(self, inside=self.listed).target(readings, token, budget))
             found.update(found or self.begin.target(readings, token, budget, self.inside))
-        for reading in readings if self.single_words is not None else ():
+        for reading in readings if self.singles else ():
             gap = self.gap_after(reading)
-            nodes: list[tuple[int, int]] = []
-            if reading >= 0:
-                nodes += self._single_words_in(reading >> 32, reading & NODE, budget)
-                if gap is not None and not self.is_forced and self.inside.frame_state(reading) < 0:
-                    found.update(self.begin.target((gap,), token, budget))
-            if gap is not None:
-                nodes += self._single_words_begun(gap, budget)
-            if self.is_forced and not nodes and reading >= 0 and gap is None:
-                found.update(self.inside.target((reading,), token, budget))
-            found.update(one for by, one in nodes if by == token)
+            steps = self._single_steps(reading, gap, budget)
+            found.update(target for by, target in steps if by == token)
+            if (besides := self._besides(reading, gap, has_steps=bool(steps))) is not None:
+                states, at = besides
+                found.update(states.target((at,), token, budget))
         return tuple(sorted(found)[:MAX_READINGS])
 
     def gap_after(self, reading: int) -> int | None:
         """Return the reading between words: itself, or the one after its word where that may end; else None."""
+        if (gap := self.inside.gap_after(reading)) is not None:
+            return gap
+        context, node = reading >> 32, reading & NODE
+        if not any(node in paths[context].ends for paths in self.singles):
+            return None
+        return -1 - int(self.listed.frame.after[context, self.listed.kind(node)])
+
+    def _single_steps(self, reading: int, gap: int | None, budget: int) -> list[tuple[int, int]]:
+        """Return the tokens that go on with a single word or begin one, each with the reading after it."""
+        nodes = [(reading & NODE, reading >> 32)] if reading >= 0 else []
+        if gap is not None:
+            nodes += self.begin.ways(gap)
+        most = None if budget == NO_BUDGET else budget - self.listed.longest_end
+        return [
+            (token, context << 32 | child)
+            for node, context in nodes
+            for paths in self.singles
+            for token, child in paths[context].children.get(node, ())
+            if most is None or paths[context].to_end[child] <= most
+        ]
+
+    def _besides(self, reading: int, gap: int | None, *, has_steps: bool) -> tuple[ListStates, int] | None:
+        """Return whose tokens come besides single words, and after which reading.
+
+        Those after a word that ends as a single one alone; and where nothing forced can come, those that end a word.
+        """
         if reading < 0:
-            return reading
-        context, node = reading >> 32, reading & NODE
-        is_end = self.inside.frame_state(reading) >= 0
-        if not is_end and self.single_words is not None:
-            is_end = node in self.single_words[context].ends
-        return -1 - int(self.listed.frame.after[context, self.listed.kind(node)]) if is_end else None
-
-    def _force(self, out: Int32Array, reading: int, budget: int) -> None:
-        """Allow only the words asked for in a mask, after or within a word; any other word ends as it may."""
-        context, node = reading >> 32, reading & NODE
-        gap = self.gap_after(reading)
-        tokens = list(self._single_words_in(context, node, budget)) if reading >= 0 else []
-        if gap is not None:
-            tokens += self._single_words_begun(gap, budget)
-        if tokens:
-            set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
-        elif reading >= 0 and gap is None:
-            one = np.zeros_like(out)
-            self.inside.fill(one, (reading,), budget)
-            out |= one
-
-    def _allow_single_words(self, out: Int32Array, reading: int, budget: int) -> None:
-        """Allow the single words in a mask, and what may follow them, from one reading."""
-        gap = self.gap_after(reading)
-        tokens: list[tuple[int, int]] = []
-        if reading >= 0:
-            tokens += self._single_words_in(reading >> 32, reading & NODE, budget)
-            if gap is not None and self.inside.frame_state(reading) < 0:
-                one = np.zeros_like(out)
-                self.begin.fill(one, (gap,), budget)
-                out |= one
-        if gap is not None:
-            tokens += self._single_words_begun(gap, budget)
-        if tokens:
-            set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
-
-    def _single_words_in(self, context: int, node: int, budget: int) -> Iterator[tuple[int, int]]:
-        """Yield the tokens that go on with a single word, each with the reading after it."""
-        if self.single_words is None:
-            return
-        paths = self.single_words[context]
-        for token, child in paths.children.get(node, ()):
-            if self._is_within(paths.to_end[child], budget):
-                yield token, context << 32 | child
-
-    def _single_words_begun(self, gap: int, budget: int) -> Iterator[tuple[int, int]]:
-        """Yield the tokens that begin a single word, each with the reading after it."""
-        if self.single_words is None:
-            return
-        for node, context in self.begin.ways(gap):
-            yield from self._single_words_in(context, node, budget)
-
-    def _is_within(self, num_tokens: int, budget: int) -> bool:
-        """Return whether so many tokens and the longest end of a text fit into a budget."""
-        return budget == NO_BUDGET or num_tokens + self.listed.longest_end <= budget
+            return None
+        if self.is_forced:
+            return (self.inside, reading) if gap is None and not has_steps else None
+        is_single = gap is not None and self.inside.gap_after(reading) is None
+        return (self.begin, gap) if gap is not None and is_single else None

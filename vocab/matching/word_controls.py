@@ -35,7 +35,8 @@ class WordControls(ControlledStates):
     def __init__(self, states: ListStates, controls: Controls) -> None:
         self._list, self.frame = states, states.frame
         self._roots = frozenset((states.words if states.overlay is None else states.overlay).roots.values())
-        super().__init__(states, controls, [self._cost_of(frozenset(one.ranks)) for one in controls.must_use])
+        self._wanted = [states.paths.of(frozenset(one.ranks)) for one in controls.must_use]
+        super().__init__(states, controls, [self._cost_of(paths) for paths in self._wanted])
         self._blanks = frozenset(states.child(root, self.frame.blank) for root in self._roots)
         self._possessive = self._possessive_nodes()
         self._to_new_sentence: dict[int, frozenset[int]] = {}
@@ -110,7 +111,7 @@ class WordControls(ControlledStates):
         wide = self._wide if self._may_be_new(after.since_new + 1, after) else None
         if wide is not None and self._is_after_blank(readings):
             inside = wide
-        introduced = frozenset(after.introduced)
+        introduced = self._paths_to(after.introduced)
         opens = ANY_WORDS
         if after.num_words >= controls.max_sentence_words:
             opens &= ~CONTINUING
@@ -118,21 +119,18 @@ class WordControls(ControlledStates):
             opens &= ~STARTING
         missing = self._missing(after)
         if any(missing) and opens:
-            ranks = frozenset(
-                rank for one, num in zip(controls.must_use, missing, strict=True) if num for rank in one.ranks
-            )
+            wanted = tuple(paths for paths, num in zip(self._wanted, missing, strict=True) if num)
             num_words = self._pace.n_words_when_due(missing, after, budget)
             if num_words is not None:
                 if num_words == NO_WORDS:
                     begin = self._begin[states.n_words, opens]
-                    yield View(states, inside, begin, states.paths.of(ranks), is_forced=True)
+                    yield View(states, inside, begin, wanted, is_forced=True)
                     num_words = FEWER_WORDS[-1][1]
                 fewer = self._begin[min(num_words, states.n_words), opens]
-                yield View(states, inside, fewer, states.paths.of(ranks | introduced))
-        known = states.paths.of(introduced) if introduced else None
+                yield View(states, inside, fewer, wanted + introduced)
         for open_now in dict.fromkeys((opens, ANY_WORDS)):
             begin = self._begin[states.n_words, open_now] if wide is None else self._wide_begin[open_now]
-            yield View(states, inside, begin, known)
+            yield View(states, inside, begin, introduced)
 
     def _may_be_new(self, since_new: int, progress: Progress) -> bool:
         """Return whether a word may be a new one, by the spacing and number of new words."""
@@ -160,19 +158,19 @@ class WordControls(ControlledStates):
             return frozenset()
         now, resting_after = self._resting(progress), self._resting(after)
         is_last = after.num_sentences >= self._controls.max_sentences and any(self._missing(after))
-        nodes: list[tuple[Paths, int, int]] = []
+        places: list[tuple[Paths, int, int]] = []
         tokens: set[int] = set()
         for reading in readings:
-            if reading >= 0 and now is not None:
-                nodes.append((now, reading >> 32, reading & NODE))
-            if (resting_after is not None or is_last) and (gap := view.gap_after(reading)) is not None:
-                if resting_after is not None:
-                    nodes += ((resting_after, context, node) for node, context in view.begin.ways(gap))
+            if reading >= 0:
+                places += ((paths, reading >> 32, reading & NODE) for paths in now)
+            if (resting_after or is_last) and (gap := view.gap_after(reading)) is not None:
+                for node, context in view.begin.ways(gap):
+                    places += ((paths, context, node) for paths in resting_after)
                 if is_last:
                     tokens |= self._tokens_to_new_sentence(-1 - gap)
         tokens.update(
             token
-            for paths, context, node in nodes
+            for paths, context, node in places
             for token, child in paths[context].children.get(node, ())
             if self._leads_only_to(paths[context], child)
         )
@@ -210,15 +208,13 @@ class WordControls(ControlledStates):
             [node] = children
         return True
 
-    def _resting(self, progress: Progress) -> Paths | None:
-        """Return the paths to required words that rest, for they came often enough and lately; None for none."""
-        ranks = [
-            rank
-            for one, used, rest in zip(self._controls.must_use, progress.used, progress.rests, strict=True)
-            if used >= one.count and rest < REST_WORDS
-            for rank in one.ranks
-        ]
-        return self._list.paths.of(frozenset(ranks)) if ranks else None
+    def _resting(self, progress: Progress) -> list[Paths]:
+        """Return the paths to required words that rest, for they came often enough and lately."""
+        uses = zip(self._wanted, self._all_used, progress.used, progress.rests, strict=True)
+        return [paths for paths, count, used, rest in uses if used >= count and rest < REST_WORDS]
+
+    def _paths_to(self, ranks: tuple[int, ...]) -> tuple[Paths, ...]:
+        return (self._list.paths.of(frozenset(ranks)),) if ranks else ()
 
     @override
     def _is_complete(self, progress: Progress, readings: State) -> bool:
@@ -232,9 +228,8 @@ class WordControls(ControlledStates):
 
     def _open_view(self, progress: Progress) -> View:
         """Return the view of the open word, which may be a new one: one that came already, or by the spacing."""
-        introduced = self._list.paths.of(frozenset(progress.introduced)) if progress.introduced else None
         wide = self._wide if self._may_be_new(progress.since_new, progress) else None
-        return View(self._list, wide or self._list, self._list, introduced)
+        return View(self._list, wide or self._list, self._list, self._paths_to(progress.introduced))
 
     @override
     def _after_word(self, progress: Progress, readings: State) -> Progress:
@@ -288,10 +283,9 @@ class WordControls(ControlledStates):
         nodes = [reading & NODE for reading in readings if reading >= 0]
         return bool(nodes) and self._blanks.issuperset(nodes)
 
-    def _cost_of(self, ranks: frozenset[int]) -> int:
+    def _cost_of(self, words: Paths) -> int:
         """Return how many tokens one of these words takes, from the costliest root."""
-        found = self._list.paths.of(ranks)
-        return max((paths.to_end[root] for paths in found for root in self._roots if root in paths.to_end), default=0)
+        return max((paths.to_end[root] for paths in words for root in self._roots if root in paths.to_end), default=0)
 
     def _possessive_nodes(self) -> frozenset[int]:
         """Return the trie's nodes that spell the English 's; none where the list has no such root."""
