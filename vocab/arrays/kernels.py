@@ -1,4 +1,4 @@
-"""numba kernels: the decorator with the options that all share, arrays by address, and binary search."""
+"""numba kernels: the decorator with the options that all share, arrays and records by address, and binary search."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -32,27 +32,34 @@ def position_of(values: npt.NDArray[Any], first: int, last: int, value: int) -> 
     return first if first < end and values[first] == value else -1
 
 
-def address_of(array: npt.NDArray[np.int64] | npt.NDArray[np.int32] | npt.NDArray[np.uint8]) -> int:
-    """Return the address of a contiguous array of int64, int32 or uint8, else raise ``ValueError``."""
-    if array.dtype not in (np.int64, np.int32, np.uint8) or not array.flags.c_contiguous:
-        raise ValueError("only contiguous arrays of int64, int32 and uint8 are handed over by address here")
+def address_of(array: npt.NDArray[Any]) -> int:
+    """Return the address of a contiguous array of int64, int32, uint8 or records, else raise ``ValueError``."""
+    if array.dtype not in (np.int64, np.int32, np.uint8) and array.dtype.names is None:
+        raise ValueError("only arrays of int64, int32, uint8 and records are handed over by address here")
+    if not array.flags.c_contiguous:
+        raise ValueError("only contiguous arrays are handed over by address here")
     return int(array.ctypes.data)
 
 
-def _pointer_to(value_type: Any) -> Any:
-    """Make an intrinsic for compiled code that casts an address to a pointer to such values."""
+def _cast_to(result: Any) -> Any:
+    """Make an intrinsic for compiled code that takes an address for a value of this type, which is a pointer."""
 
     @intrinsic  # type: ignore[untyped-decorator]
-    def pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+    def cast(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-        return types.CPointer(value_type)(types.int64), generate
+        return result(types.int64), generate
 
-    return pointer
+    return cast
+
+
+def record_at(record: np.dtype[Any]) -> Any:
+    """Return what in compiled code takes an address for a record; its fields are read by name."""
+    return _cast_to(numba.from_dtype(record))
 
 
 # In compiled code: the values from an address on.
-int64_at = _pointer_to(types.int64)
-int32_at = _pointer_to(types.int32)
-uint8_at = _pointer_to(types.uint8)
+int64_at = _cast_to(types.CPointer(types.int64))
+int32_at = _cast_to(types.CPointer(types.int32))
+uint8_at = _cast_to(types.CPointer(types.uint8))

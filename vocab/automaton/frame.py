@@ -16,7 +16,7 @@ from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
 from vocab.arrays.numbers import Numbers
 from vocab.automaton.compiled_list import ELISION, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root
 from vocab.automaton.frame_tokens import FrameTokens, run_tokens
-from vocab.automaton.trie_builder import MAX_ROOTS, too_many_runs
+from vocab.automaton.spelling import MAX_ROOTS, too_many_runs
 from vocab.marks import APOSTROPHES, BLANK, LINE_BREAK
 from vocab.options import Case, ListOptions
 from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton

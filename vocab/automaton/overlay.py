@@ -16,8 +16,8 @@ from vocab.arrays.kernels import kernel, position_of
 from vocab.arrays.numbers import Numbers
 from vocab.automaton.compiled_list import FORMAT_VERSION, NEVER, WORD, CompiledList, Root, TrieArrays
 from vocab.automaton.frame import CAPITAL, NUM_MODES, SENTENCE
+from vocab.automaton.spelling import MAX_OWN_WORK, SpelledForm, forms_of, tokenize_forms
 from vocab.automaton.tokenizer import Speller
-from vocab.automaton.trie_builder import MAX_OWN_WORK, SpelledForm, forms_of, tokenize_forms
 from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges, entries_spelled_like
 

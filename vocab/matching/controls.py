@@ -103,7 +103,7 @@ class Progress(NamedTuple):
         num_words: Of the open sentence.
         num_sentences: Begun.
         used: Of each required word, how often it came.
-        rests: Of each, words since it came, no more than ``REST_WORDS`` (``vocab.matching.controlled``).
+        rests: Of each, words since it came, no more than ``REST_WORDS`` (``vocab.matching.pace``).
         introduced: Ranks of the new words.
     """
 

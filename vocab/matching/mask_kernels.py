@@ -1,14 +1,17 @@
-"""The compiled code of masks and steps, over one table of numbers and addresses (``vocab.matching.masks.Bound``)."""
+"""The compiled code of masks and steps, over one record of numbers and addresses (``ListRecord``).
 
-from typing import Final
+A *reading* of what was written is one integer: between words -1 - f, in frame state f, and within a word the node of
+the trie, with its context in the upper half. Each kernel takes the address of a record, by which nothing is copied.
+"""
+
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array
-from vocab.arrays.kernels import AddressTable, int32_at, int64_at, kernel, position_of, uint8_at
+from vocab.arrays.kernels import int32_at, int64_at, kernel, position_of, record_at, uint8_at
 from vocab.automaton.compiled_list import NUM_KINDS
-from vocab.automaton.frame import NUM_MODES
 
 NO_BUDGET: Final = -1
 
@@ -17,13 +20,30 @@ FAR: Final = 255
 """Tokens to the end of a word, where it is never reached."""
 NEVER_ENDS: Final = 1 << 20
 
-# Indices into the table: numbers, then addresses of the trie, of the nodes added, and of the frame.
-_N_WORDS, _NUM_BASE, _NUM_ADDED, BUDGET, ROW_SIZE, ROWS = range(6)
-_EDGE_START, _TOKENS, _CHILDREN, _RANKS, _BELOW, _DISTANCES, _KINDS = range(6, 13)
-_ADDED: Final = 7
-"""From an array of the trie to that of the nodes added."""
-_FRAME_START, _FRAME_TOKENS, _FRAME_TARGETS, _WAY_START, _WAY_NODES, _WAY_CONTEXTS = range(20, 26)
-_COMPLETE, _MODES, _AFTER, _FRAME_DISTANCES = range(26, 30)
+
+def _record(*fields: str) -> np.dtype[Any]:
+    return np.dtype([(field, np.int64) for field in fields])
+
+
+TrieRecord: Final = _record(
+    *("first_node", "num_nodes", "num_modes"),
+    *("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds", "distances"),
+)
+"""A trie, its nodes numbered from the first on, its modes a power of two; then the addresses of its arrays, as of
+``vocab.automaton.compiled_list.TrieArrays``, and of what ``measure_words`` writes."""
+
+ListRecord: Final = _record(
+    *("n_words", "row_size", "num_base", "base", "added"),
+    *("frame_start", "frame_tokens", "frame_targets", "way_start", "way_nodes", "way_contexts"),
+    *("is_complete", "modes", "after", "frame_distances"),
+    *("budget", "rows"),
+)
+"""A list at N. The addresses of two records: of its trie, which has so many nodes, and of the nodes added to it; those
+of the arrays of its frame, as of ``vocab.automaton.frame.Frame``; a budget of tokens, and the address of the addresses
+of the rows of frame states."""
+
+_list_at: Final = record_at(ListRecord)
+_trie_at: Final = record_at(TrieRecord)
 
 
 @kernel
@@ -40,231 +60,117 @@ def set_token_bits(out: Int32Array, tokens: Int32Array, allowed: bool) -> None:
 
 
 @kernel
-def fill_mask(out: Int32Array, stops: Int32Array, inside: AddressTable, table: AddressTable, reading: int) -> int:
+def fill_mask(out: Int32Array, stops: Int32Array, inside: int, begin: int, reading: int) -> int:
     """Write the mask of a reading; return ``FILLED``, or the frame state whose row must be made first.
 
-    ``inside`` says how the reading's word goes on and where it ends, ``table`` what follows it.
+    The record at ``inside`` says how the reading's word goes on and where it ends, that at ``begin`` what follows it.
 
     Raises:
         ValueError: ``out`` is too short.
     """
-    row_size = table[ROW_SIZE]
-    if len(out) < row_size:
+    word, following = _list_at(inside), _list_at(begin)
+    if len(out) < following.row_size:
         raise ValueError("the mask has fewer bits than the tokenizer has tokens")
-    frame_state = frame_state_of(inside, reading)
+    frame_state = _frame_state_of(word, reading)
     if frame_state >= 0:
-        address = int64_at(table[ROWS])[frame_state]
+        address = int64_at(following.rows)[frame_state]
         if address == 0:
             return int(frame_state)
         row = int32_at(address)
         # A loop, which is compiled to a plain copy: an assignment of slices looks for overlaps first.
-        for word in range(row_size):
-            out[word] = row[word]
-        out[row_size:] = 0
+        for at in range(following.row_size):
+            out[at] = row[at]
+        out[following.row_size :] = 0
     else:
         out[:] = 0
     if reading >= 0:
-        _add_children(out, inside, reading >> 32, reading & 0xFFFFFFFF)
-    set_token_bits(out, stops, frame_state >= 0 and uint8_at(table[_COMPLETE])[frame_state] != 0)
+        _add_children(out, word, reading >> 32, reading & 0xFFFFFFFF)
+    set_token_bits(out, stops, frame_state >= 0 and uint8_at(following.is_complete)[frame_state] != 0)
     return FILLED
 
 
 @kernel
-def make_row(row: Int32Array, table: AddressTable, frame_state: int) -> None:
+def make_row(row: Int32Array, begin: int, frame_state: int) -> None:
     """Set the bits of a frame state's row: its own tokens, and those that begin words there."""
-    starts, tokens, targets = (
-        int32_at(table[_FRAME_START]),
-        int32_at(table[_FRAME_TOKENS]),
-        int32_at(table[_FRAME_TARGETS]),
-    )
+    of = _list_at(begin)
+    starts, tokens, targets = int32_at(of.frame_start), int32_at(of.frame_tokens), int32_at(of.frame_targets)
     for edge in range(starts[frame_state], starts[frame_state + 1]):
-        if _is_within(table, distance(table, -1 - targets[edge])):
+        if _is_within(of, _distance(of, -1 - targets[edge])):
             row[tokens[edge] >> 5] |= np.int32(1) << np.int32(tokens[edge] & 31)
-    way_start, nodes, contexts = (
-        int32_at(table[_WAY_START]),
-        int32_at(table[_WAY_NODES]),
-        int32_at(table[_WAY_CONTEXTS]),
-    )
+    way_start, nodes, contexts = int32_at(of.way_start), int32_at(of.way_nodes), int32_at(of.way_contexts)
     for way in range(way_start[frame_state], way_start[frame_state + 1]):
-        _add_children(row, table, contexts[way], nodes[way])
+        _add_children(row, of, contexts[way], nodes[way])
 
 
 @kernel
-def step(found: npt.NDArray[np.int64], inside: AddressTable, table: AddressTable, reading: int, token: int) -> int:
-    """Write the readings that a token leads to into ``found``; return their number; tables as of ``fill_mask``."""
-    num = 0
+def step(found: npt.NDArray[np.int64], inside: int, begin: int, reading: int, token: int) -> int:
+    """Write the readings that a token leads to into ``found``; return their number; records as of ``fill_mask``."""
+    word, following, num = _list_at(inside), _list_at(begin), 0
     if reading >= 0:
-        num = _step_in_word(found, num, inside, reading >> 32, reading & 0xFFFFFFFF, token)
-    frame_state = frame_state_of(inside, reading)
+        num = _step_in_word(found, num, word, reading >> 32, reading & 0xFFFFFFFF, token)
+    frame_state = _frame_state_of(word, reading)
     if frame_state < 0:
         return num
-    starts = int32_at(table[_FRAME_START])
-    edge = position_of(int32_at(table[_FRAME_TOKENS]), starts[frame_state], starts[frame_state + 1], token)
+    starts = int32_at(following.frame_start)
+    edge = position_of(int32_at(following.frame_tokens), starts[frame_state], starts[frame_state + 1], token)
     if edge >= 0:
-        target = -1 - int32_at(table[_FRAME_TARGETS])[edge]
-        if _is_within(table, distance(table, target)):
+        target = -1 - int32_at(following.frame_targets)[edge]
+        if _is_within(following, _distance(following, target)):
             found[num] = target
             num += 1
     way_start, nodes, contexts = (
-        int32_at(table[_WAY_START]),
-        int32_at(table[_WAY_NODES]),
-        int32_at(table[_WAY_CONTEXTS]),
+        int32_at(following.way_start),
+        int32_at(following.way_nodes),
+        int32_at(following.way_contexts),
     )
     for way in range(way_start[frame_state], way_start[frame_state + 1]):
         if num < len(found):
-            num = _step_in_word(found, num, table, contexts[way], nodes[way], token)
+            num = _step_in_word(found, num, following, contexts[way], nodes[way], token)
     return num
 
 
 @kernel
-def frame_state_of(table: AddressTable, reading: int) -> int:
+def frame_state_of(address: int, reading: int) -> int:
     """Return the frame state of a reading: its own, or the one after the word that ends there; -1 for none."""
-    if reading < 0:
-        return -1 - reading
-    context, node = reading >> 32, reading & 0xFFFFFFFF
-    if _rank(table, _RANKS, context, node) > table[_N_WORDS]:
-        return -1
-    return int(int32_at(table[_AFTER])[NUM_KINDS * context + _kind(table, node)])
+    return int(_frame_state_of(_list_at(address), reading))
 
 
 @kernel
-def is_complete(table: AddressTable, reading: int) -> bool:
-    """Return whether a text with this reading is complete, so that it may end."""
-    frame_state = frame_state_of(table, reading)
-    return frame_state >= 0 and uint8_at(table[_COMPLETE])[frame_state] != 0
-
-
-@kernel
-def _add_children(out: Int32Array, table: AddressTable, context: int, node: int) -> None:
-    """Allow the tokens that go on with a word from a node, in a mask."""
-    arrays, own = _arrays_of(table, node)
-    starts, tokens, children = int32_at(table[arrays]), int32_at(table[arrays + 1]), int32_at(table[arrays + 2])
-    for edge in range(starts[own], starts[own + 1]):
-        is_allowed = _may_follow(table, context, children[edge])
-        out[tokens[edge] >> 5] |= np.int32(is_allowed) << np.int32(tokens[edge] & 31)
-
-
-@kernel
-def _step_in_word(
-    found: npt.NDArray[np.int64], num: int, table: AddressTable, context: int, node: int, token: int
-) -> int:
-    """Add the reading that a token leads to within a word to ``found``, if it is allowed; return their number."""
-    arrays, own = _arrays_of(table, node)
-    starts = int32_at(table[arrays])
-    edge = position_of(int32_at(table[arrays + 1]), starts[own], starts[own + 1], token)
-    if edge >= 0:
-        child = int32_at(table[arrays + 2])[edge]
-        if _may_follow(table, context, child):
-            found[num] = (np.int64(context) << 32) | child
-            num += 1
-    return num
-
-
-@kernel
-def _may_follow(table: AddressTable, context: int, node: int) -> bool:
-    """Return whether N allows a word at or below the node and, near the end of a budget, a text ends in time."""
-    if _rank(table, _BELOW, context, node) > table[_N_WORDS]:
-        return False
-    return table[BUDGET] < 0 or _is_within(table, _word_distance(table, context, node))
-
-
-@kernel
-def _is_within(table: AddressTable, distance: int) -> bool:
-    """Return whether a distance to the end fits into the budget; always without one."""
-    return bool(table[BUDGET] < 0 or distance <= table[BUDGET])
-
-
-@kernel
-def _arrays_of(table: AddressTable, node: int) -> tuple[int, int]:
-    """Return where the table has the arrays of a node, and its index in them."""
-    if node < table[_NUM_BASE]:
-        return _EDGE_START, node
-    return _EDGE_START + _ADDED, node - table[_NUM_BASE]
-
-
-@kernel
-def _rank(table: AddressTable, array: int, context: int, node: int) -> int:
-    """Return the rank of a node in a context's mode, from the array ``_RANKS`` or ``_BELOW``."""
-    mode, num_base = int32_at(table[_MODES])[context], table[_NUM_BASE]
-    if node < num_base:
-        # Of a list's own words, only the first bit of the mode counts.
-        return int(int32_at(table[array])[(mode & 1) * num_base + node])
-    return int(int32_at(table[array + _ADDED])[mode * table[_NUM_ADDED] + node - num_base])
-
-
-@kernel
-def _kind(table: AddressTable, node: int) -> int:
-    """Return the kind of the word that ends at a node."""
-    num_base = table[_NUM_BASE]
-    if node < num_base:
-        return int(uint8_at(table[_KINDS])[node])
-    return int(uint8_at(table[_KINDS + _ADDED])[node - num_base])
-
-
-@kernel
-def distance(table: AddressTable, reading: int) -> int:
+def distance(address: int, reading: int) -> int:
     """Return how few tokens complete a text after a reading, ``NEVER_ENDS`` or more where none do."""
-    if reading < 0:
-        return int(int32_at(table[_FRAME_DISTANCES])[-1 - reading])
-    return _word_distance(table, reading >> 32, reading & 0xFFFFFFFF)
+    return int(_distance(_list_at(address), reading))
 
 
 @kernel
-def _word_distance(table: AddressTable, context: int, node: int) -> int:
-    """Return how few tokens complete a text from within a word."""
-    best = NEVER_ENDS
-    for kind in range(NUM_KINDS):
-        word = _tokens_to_end(table, context, kind, node)
-        if word < FAR:
-            after = int32_at(table[_AFTER])[NUM_KINDS * context + kind]
-            best = min(best, word + int32_at(table[_FRAME_DISTANCES])[after])
-    return best
-
-
-@kernel
-def _tokens_to_end(table: AddressTable, context: int, kind: int, node: int) -> int:
-    """Return how few tokens end a word of one kind from a node; ``FAR`` where none do."""
-    mode, num_base = int32_at(table[_MODES])[context], table[_NUM_BASE]
-    if node < num_base:
-        return int(uint8_at(table[_DISTANCES])[((mode & 1) * NUM_KINDS + kind) * num_base + node])
-    num_added = table[_NUM_ADDED]
-    return int(uint8_at(table[_DISTANCES + _ADDED])[(mode * NUM_KINDS + kind) * num_added + node - num_base])
-
-
-@kernel
-def measure_words(table: AddressTable, kind: int) -> None:
+def measure_words(address: int, kind: int) -> None:
     """Write, by mode and node, how few tokens end a word of one kind from there; children follow their parents."""
-    num_base, num_added = table[_NUM_BASE], table[_NUM_ADDED]
-    for is_added in range(2):
-        offset = _ADDED * is_added
-        num_nodes, first_node = (num_added, num_base) if is_added else (num_base, 0)
-        starts, children = int32_at(table[_EDGE_START + offset]), int32_at(table[_CHILDREN + offset])
-        ranks, kinds = int32_at(table[_RANKS + offset]), uint8_at(table[_KINDS + offset])
-        distances, of_base = uint8_at(table[_DISTANCES + offset]), uint8_at(table[_DISTANCES])
-        for mode in range(NUM_MODES if is_added else 2):
-            for node in range(num_nodes - 1, -1, -1):
-                is_end = kinds[node] == kind and ranks[mode * num_nodes + node] <= table[_N_WORDS]
+    of = _list_at(address)
+    base = _trie_at(of.base)
+    for trie in (base, _trie_at(of.added)):
+        starts, children = int32_at(trie.edge_start), int32_at(trie.children)
+        ranks, kinds = int32_at(trie.ranks), uint8_at(trie.kinds)
+        distances, of_base = uint8_at(trie.distances), uint8_at(base.distances)
+        for mode in range(trie.num_modes):
+            own_row = (mode * NUM_KINDS + kind) * trie.num_nodes
+            base_row = (mode % base.num_modes * NUM_KINDS + kind) * base.num_nodes
+            for node in range(trie.num_nodes - 1, -1, -1):
+                is_end = kinds[node] == kind and ranks[mode * trie.num_nodes + node] <= of.n_words
                 best = 0 if is_end else FAR
                 for edge in range(starts[node], starts[node + 1]):
                     child = children[edge]
-                    if child >= first_node:
-                        of_child = distances[(mode * NUM_KINDS + kind) * num_nodes + child - first_node]
+                    if child >= trie.first_node:
+                        best = min(best, distances[own_row + child - trie.first_node] + 1)
                     else:
-                        of_child = of_base[((mode & 1) * NUM_KINDS + kind) * num_base + child]
-                    best = min(best, of_child + 1)
-                distances[(mode * NUM_KINDS + kind) * num_nodes + node] = min(best, FAR)
+                        best = min(best, of_base[base_row + child] + 1)
+                distances[own_row + node] = min(best, FAR)
 
 
 @kernel
-def measure_frame(table: AddressTable, num_states: int) -> None:
+def measure_frame(address: int, num_states: int) -> None:
     """Compute how few tokens complete a text from each frame state: lower the distances until none changes."""
-    starts, targets = int32_at(table[_FRAME_START]), int32_at(table[_FRAME_TARGETS])
-    way_start, nodes, contexts = (
-        int32_at(table[_WAY_START]),
-        int32_at(table[_WAY_NODES]),
-        int32_at(table[_WAY_CONTEXTS]),
-    )
-    distances = int32_at(table[_FRAME_DISTANCES])
+    of = _list_at(address)
+    starts, targets, distances = int32_at(of.frame_start), int32_at(of.frame_targets), int32_at(of.frame_distances)
+    way_start, nodes, contexts = int32_at(of.way_start), int32_at(of.way_nodes), int32_at(of.way_contexts)
     has_changed = True
     while has_changed:
         has_changed = False
@@ -273,7 +179,99 @@ def measure_frame(table: AddressTable, num_states: int) -> None:
             for edge in range(starts[state], starts[state + 1]):
                 best = min(best, 1 + distances[targets[edge]])
             for way in range(way_start[state], way_start[state + 1]):
-                best = min(best, _word_distance(table, contexts[way], nodes[way]))
+                best = min(best, _word_distance(of, contexts[way], nodes[way]))
             if best < distances[state]:
                 distances[state] = best
                 has_changed = True
+
+
+# Of records.
+
+
+@kernel
+def _frame_state_of(of: Any, reading: int) -> int:
+    if reading < 0:
+        return -1 - reading
+    context, node = reading >> 32, reading & 0xFFFFFFFF
+    trie = _trie_of(of, node)
+    if int32_at(trie.ranks)[_index(of, trie, context, node)] > of.n_words:
+        return -1
+    kind = uint8_at(trie.kinds)[node - trie.first_node]
+    return int(int32_at(of.after)[NUM_KINDS * context + kind])
+
+
+@kernel
+def _add_children(out: Int32Array, of: Any, context: int, node: int) -> None:
+    """Allow the tokens that go on with a word from a node, in a mask."""
+    trie = _trie_of(of, node)
+    own = node - trie.first_node
+    starts, tokens, children = int32_at(trie.edge_start), int32_at(trie.tokens), int32_at(trie.children)
+    for edge in range(starts[own], starts[own + 1]):
+        is_allowed = _may_follow(of, context, children[edge])
+        out[tokens[edge] >> 5] |= np.int32(is_allowed) << np.int32(tokens[edge] & 31)
+
+
+@kernel
+def _step_in_word(found: npt.NDArray[np.int64], num: int, of: Any, context: int, node: int, token: int) -> int:
+    """Add the reading that a token leads to within a word to ``found``, if it is allowed; return their number."""
+    trie = _trie_of(of, node)
+    own = node - trie.first_node
+    starts = int32_at(trie.edge_start)
+    edge = position_of(int32_at(trie.tokens), starts[own], starts[own + 1], token)
+    if edge >= 0:
+        child = int32_at(trie.children)[edge]
+        if _may_follow(of, context, child):
+            found[num] = (np.int64(context) << 32) | child
+            num += 1
+    return num
+
+
+@kernel
+def _may_follow(of: Any, context: int, node: int) -> bool:
+    """Return whether N allows a word at or below the node and, near the end of a budget, a text ends in time."""
+    trie = _trie_of(of, node)
+    if int32_at(trie.ranks_below)[_index(of, trie, context, node)] > of.n_words:
+        return False
+    return of.budget < 0 or _is_within(of, _word_distance(of, context, node))
+
+
+@kernel
+def _is_within(of: Any, num_tokens: int) -> bool:
+    """Return whether a distance to the end fits into the budget; always without one."""
+    return bool(of.budget < 0 or num_tokens <= of.budget)
+
+
+@kernel
+def _trie_of(of: Any, node: int) -> Any:
+    """Return the record of the trie that has a node."""
+    return _trie_at(of.base if node < of.num_base else of.added)
+
+
+@kernel
+def _index(of: Any, trie: Any, context: int, node: int) -> int:
+    """Return where an array by mode and node has a node in a context's mode."""
+    # Of a list's own words, only the first bit of the mode counts.
+    mode = int32_at(of.modes)[context] & (trie.num_modes - 1)
+    return int(mode * trie.num_nodes + node - trie.first_node)
+
+
+@kernel
+def _distance(of: Any, reading: int) -> int:
+    if reading < 0:
+        return int(int32_at(of.frame_distances)[-1 - reading])
+    return _word_distance(of, reading >> 32, reading & 0xFFFFFFFF)
+
+
+@kernel
+def _word_distance(of: Any, context: int, node: int) -> int:
+    """Return how few tokens complete a text from within a word."""
+    trie = _trie_of(of, node)
+    own = node - trie.first_node
+    mode = int32_at(of.modes)[context] & (trie.num_modes - 1)
+    distances, best = uint8_at(trie.distances), NEVER_ENDS
+    for kind in range(NUM_KINDS):
+        word = distances[(mode * NUM_KINDS + kind) * trie.num_nodes + own]
+        if word < FAR:
+            after = int32_at(of.after)[NUM_KINDS * context + kind]
+            best = min(best, word + int32_at(of.frame_distances)[after])
+    return best

@@ -1,131 +1,68 @@
 """The states of a text: a list's words and a frame, with N fixed.
 
-A state is the set of a text's readings (``vocab.matching.masks``), nearly always one.
+A state is the set of a text's readings (``vocab.matching.mask_kernels``), nearly always one.
 
-Single words of a list are found in its trie, to allow them or to ask for them one by one.
+A mask is in xgrammar's layout: int32 words, token t at bit t % 32 of word t // 32. The rows of frame states are made
+once per N (and per budget, near the end of one); a mask within a word is a copy of the row of the frame state after
+it, if it may end there, with the word's few own tokens added.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
 from threading import Lock
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.automaton.compiled_list import NEVER, CompiledList, TrieArrays
-from vocab.automaton.frame import Frame, build_frame
+from vocab.arrays.kernels import address_of, position_of
+from vocab.automaton.compiled_list import NUM_KINDS, CompiledList, TrieArrays
+from vocab.automaton.frame import NUM_MODES, SENTENCE, Frame, build_frame
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
-from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET, distance, frame_state_of, is_complete
-from vocab.matching.masks import ANY_WORDS, NO_TOKENS, Bound, RowTable
+from vocab.matching.mask_kernels import (
+    FAR,
+    NEVER_ENDS,
+    NO_BUDGET,
+    ListRecord,
+    TrieRecord,
+    distance,
+    frame_state_of,
+    measure_frame,
+    measure_words,
+    set_token_bits,
+    step,
+)
+from vocab.matching.mask_rows import MaskRows
+from vocab.matching.paths import WordPaths
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 from vocab.text.forms import case_of
 
-_FAR: Final = 1 << 20
-
-
-@dataclass(slots=True)
-class ContextPaths:
-    """The nodes on the ways to some words, in contexts of one mode where words of the same kinds may end.
-
-    Attributes:
-        children: By node, the tokens that lead on to one of these words, each with the node after it.
-        ends: Where one of these words ends, and its rank.
-        to_end: By node, how few tokens complete one of them.
-    """
-
-    children: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    ends: dict[int, int] = field(default_factory=dict)
-    to_end: dict[int, int] = field(default_factory=dict)
-
-
-class WordPaths:
-    """Find words in a trie with its changes by their ranks, in the contexts where a text may go on after them.
-
-    ``modes`` has the mode of each context, ``dead_ends`` is as of ``Bound``.
-    """
-
-    def __init__(
-        self, words: CompiledList, overlay: Overlay | None, modes: Iterable[int], dead_ends: npt.NDArray[np.bool_]
-    ) -> None:
-        self._words, self._overlay = words, overlay
-        kinds = [frozenset(np.flatnonzero(~one).tolist()) for one in dead_ends]
-        self._contexts = [(int(mode), one) for mode, one in zip(modes, kinds, strict=True)]
-        self._roots = frozenset((words if overlay is None else overlay).roots.values())
-        num_added = 0 if overlay is None else overlay.num_nodes
-        self._parents = np.full(words.num_nodes + num_added, -1, dtype=np.int32)
-        self._tokens = np.full(words.num_nodes + num_added, -1, dtype=np.int32)
-        # Those added last: a node of the trie below a changed one is reached from that.
-        self._link(words, 0)
-        if overlay is not None:
-            self._link(overlay, words.num_nodes)
-
-    def of(self, ranks: Collection[int]) -> tuple[ContextPaths, ...]:
-        """Return the paths to all forms of the words of these ranks, by context."""
-        ends = {mode: list(self._ends(ranks, mode)) for mode in {mode for mode, _ in self._contexts}}
-        made = {context: self._of_ends(ends[context[0]], context[1]) for context in set(self._contexts)}
-        return tuple(made[context] for context in self._contexts)
-
-    def _link(self, trie: TrieArrays, first_node: int) -> None:
-        """Record the parent of each child in a trie, and the token between them."""
-        owners = np.repeat(np.arange(trie.num_nodes, dtype=np.int32), np.diff(trie.edge_start))
-        self._parents[trie.children] = owners + np.int32(first_node)
-        self._tokens[trie.children] = trie.tokens
-
-    def _of_ends(self, ends: Iterable[tuple[int, int, int]], kinds: Collection[int]) -> ContextPaths:
-        """Return the paths to the words of these kinds among those that end at some nodes."""
-        found = ContextPaths()
-        for node, rank, kind in ends:
-            if kind not in kinds:
-                continue
-            path = [node]
-            while (parent := int(self._parents[path[-1]])) >= 0:
-                path.append(parent)
-            if path[-1] not in self._roots:
-                # The changes have put another node in its place.
-                continue
-            found.ends[node] = rank
-            for num_tokens, one in enumerate(path):
-                found.to_end[one] = min(found.to_end.get(one, _FAR), num_tokens)
-            for child, parent in pairwise(path):
-                edge = int(self._tokens[child]), child
-                edges = found.children.setdefault(parent, [])
-                if edge not in edges:
-                    edges.append(edge)
-        return found
-
-    def _ends(self, ranks: Collection[int], mode: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the nodes where words of these ranks end, in one mode, each with its rank and kind."""
-        wanted = np.asarray(sorted(ranks), dtype=np.int32)
-        parts: list[tuple[Int32Array, Uint8Array, int]] = [(self._words.ranks[mode & 1], self._words.kinds, 0)]
-        if self._overlay is not None:
-            parts.append((self._overlay.ranks[mode], self._overlay.kinds, self._words.num_nodes))
-        for of_nodes, kinds, first_node in parts:
-            places = [np.flatnonzero(of_nodes == rank) for rank in wanted]
-            for node in np.concatenate(places) if places else ():
-                yield int(node) + first_node, int(of_nodes[node]), int(kinds[node])
-
-
 State: TypeAlias = tuple[int, ...]
 """Readings, ascending; empty where no text begins so."""
+
+NO_TOKENS: Final = np.empty(0, dtype=np.int32)
+
+CONTINUING, STARTING = 1, 2
+"""Which words may begin between words: those that go on with a sentence, and those that start one."""
+ANY_WORDS: Final = CONTINUING | STARTING
 
 MAX_READINGS: Final = 64
 """More are dropped, which forbids texts and allows none."""
 
-_NODE: Final = 0xFFFFFFFF
-"""Of a reading within a word, the bits of its node."""
+NODE: Final = 0xFFFFFFFF
+"""Of a reading within a word, the bits of its node; its context is in those above."""
 
-MAX_VARIANTS: Final = 16
-"""Kept by the states of one list; each takes 2 MB for 50,000 words and some milliseconds to make."""
+MAX_VIEWS: Final = 16
+"""Kept by the states of one list; each takes up to 2 MB for 50,000 words and some milliseconds to make."""
 
 MAX_ROW_BYTES: Final = 64 * 1024 * 1024
 """Of one list, set of options and N, besides rows in use: two thousand rows of 262,144 tokens."""
@@ -134,8 +71,20 @@ MAX_ROW_BYTES: Final = 64 * 1024 * 1024
 class ListStates:
     """The states for one list, changes, set of options and N. Thread-safe.
 
-    ``n_words`` may be beyond the list; ``opens`` and ``ends`` are as of ``vocab.matching.masks.Bound``. All states of
-    one list, changes and options are numbered alike.
+    All states of one list, changes and options are numbered alike.
+
+    Args:
+        words: The list.
+        frame: What stands between its words.
+        n_words: N; may be beyond the list.
+        overlay: The changes.
+        opens: Which words may begin between words, of ``CONTINUING`` and ``STARTING``.
+        ends: Where a text ends as these states say, of fewer words; None where that is measured. A text of more words
+            can then go on with those alone.
+        like: States of the same N, whose distances within words hold here too.
+
+    Attributes:
+        longest_end: How many tokens the shortest end of a text has at most, between words.
     """
 
     start: Final[State] = (-1,)
@@ -149,15 +98,32 @@ class ListStates:
         *,
         opens: int = ANY_WORDS,
         ends: "ListStates | None" = None,
+        like: "ListStates | None" = None,
     ) -> None:
         self.words, self.frame, self.overlay, self.n_words = words, frame, overlay, n_words
         self._opens = opens
-        self._bound: Bound = Bound(words, frame, n_words, overlay, opens, None if ends is None else ends._bound)
-        self._variants: OrderedDict[Any, ListStates] = OrderedDict()
-        self._plain = RowTable(self._bound, self._bound.plain_budget, frame.num_states)
+        self._ways = self._make_ways()
+        num_added = 0 if overlay is None else overlay.num_nodes
+        self._distances: tuple[Uint8Array, Uint8Array] = (
+            (
+                np.full((2, NUM_KINDS, words.num_nodes), FAR, dtype=np.uint8),
+                np.full((NUM_MODES, NUM_KINDS, num_added), FAR, dtype=np.uint8),
+            )
+            if like is None
+            else like._distances
+        )
+        self._to_end: Int32Array = (
+            np.where(frame.is_complete, 0, NEVER_ENDS).astype(np.int32) if ends is None else ends._to_end
+        )
+        # Keeps alive what the record has the addresses of.
+        self._arrays, self._tries = self._record_arrays(), self._trie_records()
+        self._record = self._make_record()
+        self._measure(words=like is None, ends=ends is None)
+        self._plain = MaskRows(self._record, self._plain_budget, frame.num_states)
         # By budget. Not one of cachetools, which measure an entry when it is put in: these grow while they are used.
-        self._tables: OrderedDict[int, RowTable] = OrderedDict()
-        self._lock, self._variants_lock = Lock(), Lock()
+        self._rows: OrderedDict[int, MaskRows] = OrderedDict()
+        self._views: LRUCache[Any, ListStates] = LRUCache(MAX_VIEWS)
+        self._lock, self._views_lock = Lock(), Lock()
 
     @classmethod
     def of(
@@ -185,32 +151,29 @@ class ListStates:
 
     @property
     def num_bytes(self) -> int:
-        """Return the bytes of its own arrays, of the rows made so far, and of its variants."""
-        variants = sum(variant.num_bytes for variant in list(self._variants.values()))
-        return self._bound.num_bytes + self._row_bytes() + variants
+        """Return the bytes of its own arrays, of the rows made so far, and of its views."""
+        views = sum(view.num_bytes for view in list(self._views.values()))
+        return sum(one.nbytes for one in self._distances) + self._row_bytes() + views
 
     @cached_property
     def paths(self) -> WordPaths:
         """Return the paths in the trie, to find single words by their ranks."""
-        return WordPaths(self.words, self.overlay, self.frame.modes, self._bound.dead_ends())
+        dead_ends = self._to_end[self.frame.after] >= NEVER_ENDS
+        return WordPaths(self.words, self.overlay, self.frame.modes, dead_ends)
 
-    @property
-    def longest_end(self) -> int:
-        """Return how many tokens a text has at most after a word, if it ends as soon as it may."""
-        return self._bound.longest_end
-
-    def variant(self, n_words: int, opens: int = ANY_WORDS, ends: "ListStates | None" = None) -> "ListStates":
-        """Return the states for another N and other words that may begin, cached; arguments as of ``ListStates``."""
+    def view(self, n_words: int, opens: int = ANY_WORDS, ends: "ListStates | None" = None) -> "ListStates":
+        """Return the states for another N and other words that may begin, cached; arguments as of the class."""
         if (n_words, opens, ends) == (self.n_words, self._opens, None):
             return self
         key = n_words, opens, None if ends is None else (ends.n_words, ends._opens)
-        with self._variants_lock:
-            if key not in self._variants:
-                self._variants[key] = ListStates(self.words, self.frame, n_words, self.overlay, opens=opens, ends=ends)
-                if len(self._variants) > MAX_VARIANTS:
-                    self._variants.popitem(last=False)
-            self._variants.move_to_end(key)
-            return self._variants[key]
+        with self._views_lock:
+            view = self._views.get(key)
+            if view is None:
+                alike = (one for one in (self, *self._views.values()) if one.n_words == n_words)
+                view = self._views[key] = ListStates(
+                    self.words, self.frame, n_words, self.overlay, opens=opens, ends=ends, like=next(alike, None)
+                )
+            return view
 
     def fill(
         self,
@@ -228,27 +191,38 @@ class ListStates:
             budget: How many tokens may follow the next one, or ``NO_BUDGET``.
             stops: int32, tokens allowed only where the text is complete.
             inside: How the word in which the text ends goes on, and where it ends; None where these say it.
+
+        Raises:
+            ValueError: ``out`` is too short.
         """
-        rows, word = self._rows(budget), None if inside is None else inside._rows(budget)
+        rows = self._rows_of(budget)
+        word = rows if inside is None else inside._rows_of(budget)
         if len(state) == 1:
             rows.fill(out, state[0], stops, word)
-        else:
-            rows.fill_many(out, state, stops, word)
+            return
+        out[:] = 0
+        one = np.empty_like(out)
+        for reading in state:
+            rows.fill(one, reading, NO_TOKENS, word)
+            out |= one
+        set_token_bits(out, stops, (self if inside is None else inside).can_stop(state))
 
     def target(self, state: State, token: int, budget: int, inside: "ListStates | None" = None) -> State:
         """Return the state that a token leads to, empty where it is not allowed; arguments as of ``fill``."""
-        rows, word = self._rows(budget), None if inside is None else inside._rows(budget)
+        begin = self._rows_of(budget).address
+        word = begin if inside is None else inside._rows_of(budget).address
         found = np.empty(MAX_READINGS, dtype=np.int64)
-        if len(state) == 1 and (num := rows.step(found, state[0], token, word)) < 2:
+        if len(state) == 1 and (num := step(found, word, begin, state[0], token)) < 2:
             return (int(found[0]),) if num else ()
         readings: set[int] = set()
         for reading in state:
-            readings.update(found[: rows.step(found, reading, token, word)].tolist())
+            readings.update(found[: step(found, word, begin, reading, token)].tolist())
         return tuple(sorted(readings)[:MAX_READINGS])
 
     def can_stop(self, state: State) -> bool:
         """Return whether a text is complete in this state, so that it may end."""
-        return any(is_complete(self._bound.table, reading) for reading in state)
+        frame_states = (self.frame_state(reading) for reading in state)
+        return any(number >= 0 and bool(self.frame.is_complete[number]) for number in frame_states)
 
     may_stop = can_stop
     """As ``ControlledStates.may_stop``: nobody asks more."""
@@ -259,49 +233,52 @@ class ListStates:
 
     def continues_word(self, state: State, token: int, target: State) -> bool:
         """Return whether a token that leads from a state to ``target`` goes on with the word in which the text ends."""
-        children = {self._bound.child(reading & _NODE, token) for reading in state if reading >= 0}
-        return any(reading & _NODE in children for reading in target if reading >= 0)
+        children = {self.child(reading & NODE, token) for reading in state if reading >= 0}
+        return any(reading & NODE in children for reading in target if reading >= 0)
 
     def frame_state(self, reading: int) -> int:
         """Return the frame state of a reading: its own, or the one after the word that ends there; -1 for none."""
-        return int(frame_state_of(self._bound.table, reading))
+        return int(frame_state_of(self._plain.address, reading))
 
     def gap_after(self, reading: int) -> int | None:
         """Return the reading after the word of one: itself between words; None where the word is not whole."""
         frame_state = self.frame_state(reading)
         return None if frame_state < 0 else -1 - frame_state
 
-    def ends_word(self, reading: int) -> bool:
-        """Return whether a reading is a whole word, after which the text may go on between words."""
-        return reading >= 0 and self.frame_state(reading) >= 0
-
     def ways(self, reading: int) -> Iterator[tuple[int, int]]:
         """Yield the nodes where words begin after a reading, each with its context."""
-        frame_state = frame_state_of(self._bound.table, reading)
-        return self._bound.ways(frame_state) if frame_state >= 0 else iter(())
+        frame_state = self.frame_state(reading)
+        if frame_state >= 0:
+            way_start, nodes, contexts = self._ways
+            own = slice(way_start[frame_state], way_start[frame_state + 1])
+            yield from zip(nodes[own], contexts[own], strict=True)
 
     def child(self, node: int, token: int) -> int:
         """Return the trie node that a token leads to from a node within a word; -1 for none."""
-        return self._bound.child(node, token)
+        trie, own = self._trie_of(node)
+        edge = position_of(trie.tokens, trie.edge_start[own], trie.edge_start[own + 1], token)
+        return int(trie.children[edge]) if edge >= 0 else -1
 
     def children(self, node: int) -> list[int]:
         """Return the child nodes of a node of the trie or overlay, whatever N."""
-        num_base = self.words.num_nodes
-        trie: TrieArrays = self.words if self.overlay is None or node < num_base else self.overlay
-        own = node if trie is self.words else node - num_base
+        trie, own = self._trie_of(node)
         found: list[int] = trie.children[trie.edge_start[own] : trie.edge_start[own + 1]].tolist()
         return found
 
+    def kind(self, node: int) -> int:
+        """Return the kind of the word that ends at a node of the trie or overlay."""
+        trie, own = self._trie_of(node)
+        return int(trie.kinds[own])
+
     def rank(self, context: int, node: int) -> int:
         """Return the rank of the word that ends at a node; ``NEVER`` where none does."""
-        mode, num_base = int(self.frame.modes[context]), self.words.num_nodes
-        if node < num_base:
-            return int(self.words.ranks[mode & 1, node])
-        return int(self.overlay.ranks[mode, node - num_base]) if self.overlay is not None else int(NEVER)
+        trie, own = self._trie_of(node)
+        # Of a list's own words, only the first bit of the mode counts.
+        return int(trie.ranks[int(self.frame.modes[context]) % len(trie.ranks), own])
 
     def is_bound_by(self, budget: int) -> bool:
         """Return whether a budget, as in ``fill``, is so short that it may change a mask."""
-        return budget != NO_BUDGET and budget < self._bound.longest_distance
+        return budget != NO_BUDGET and budget < self._longest_distance
 
     def fewest_tokens(self) -> int | None:
         """Return how many tokens the shortest text has; None where there is no text."""
@@ -309,7 +286,7 @@ class ListStates:
 
     def tokens_to_end(self, state: State) -> int | None:
         """Return how few tokens complete a text from a state; None where none do."""
-        fewest = min(distance(self._bound.table, reading) for reading in state)
+        fewest = min(distance(self._plain.address, reading) for reading in state)
         return None if fewest >= NEVER_ENDS else int(fewest)
 
     def begin(self, place: int | None) -> State:
@@ -330,26 +307,104 @@ class ListStates:
         for reading in state:
             if not (
                 -self.frame.num_states <= reading < 0
-                or (reading >= 0 and reading >> 32 < len(self.frame.modes) and reading & 0xFFFFFFFF < num_nodes)
+                or (reading >= 0 and reading >> 32 < len(self.frame.modes) and reading & NODE < num_nodes)
             ):
                 raise ValueError(f"there is no reading {reading} in this list")
 
-    def _rows(self, budget: int) -> RowTable:
-        """Return the row table of a budget: the plain one where it changes no mask, else one of its own, cached."""
+    def _make_ways(self) -> tuple[list[int], list[int], list[int]]:
+        """Return the ways into words that may begin: where each frame state's begin, their nodes and contexts."""
+        frame = self.frame
+        roots = list((self.words if self.overlay is None else self.overlay).roots.values())
+        way_start, nodes, contexts = [0], list[int](), list[int]()
+        for ways in frame.ways:
+            for way in ways:
+                node = self.child(roots[way.root], frame.blank) if way.is_after_blank else roots[way.root]
+                kind = STARTING if frame.modes[way.context] & SENTENCE else CONTINUING
+                if node >= 0 and self._opens & kind:
+                    nodes.append(node)
+                    contexts.append(way.context)
+            way_start.append(len(nodes))
+        return way_start, nodes, contexts
+
+    def _record_arrays(self) -> dict[str, Int32Array | Uint8Array]:
+        """Return the arrays of the record, by field."""
+        frame = self.frame
+        arrays: dict[str, Int32Array | Uint8Array] = {
+            "frame_start": frame.edge_start,
+            "frame_tokens": frame.tokens,
+            "frame_targets": frame.targets,
+            "is_complete": frame.is_complete,
+            "modes": frame.modes,
+            "after": frame.after,
+            "frame_distances": self._to_end,
+        }
+        for field, column in zip(("way_start", "way_nodes", "way_contexts"), self._ways, strict=True):
+            arrays[field] = np.asarray(column or [0], dtype=np.int32)
+        return arrays
+
+    def _make_record(self) -> npt.NDArray[np.void]:
+        """Return the record of these states, (1,) of ``ListRecord``, without a budget."""
+        record = np.zeros(1, ListRecord)
+        record["n_words"] = min(self.n_words, int(np.iinfo(np.int32).max) - 1)
+        record["row_size"], record["budget"] = (self.words.num_tokens + 31) // 32, NO_BUDGET
+        record["num_base"], record["base"] = self.words.num_nodes, address_of(self._tries)
+        record["added"] = address_of(self._tries[1:])
+        for field, array in self._arrays.items():
+            record[field] = address_of(array)
+        return record
+
+    def _trie_records(self) -> npt.NDArray[np.void]:
+        """Return the records of the trie and of the nodes added, (2,) of ``TrieRecord``."""
+        records, first_node = np.zeros(2, TrieRecord), 0
+        for record, trie, distances in zip(records, (self.words, self.overlay), self._distances, strict=True):
+            record["first_node"], record["num_modes"] = first_node, len(distances)
+            record["distances"] = address_of(distances)
+            if trie is not None:
+                record["num_nodes"] = first_node = trie.num_nodes
+                for field in ("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds"):
+                    record[field] = address_of(getattr(trie, field))
+        return records
+
+    def _measure(self, *, words: bool, ends: bool) -> None:
+        """Compute how few tokens complete a word and a text, from every node and frame state."""
+        address = address_of(self._record)
+        for kind in range(NUM_KINDS) if words else ():
+            # Few lists have words of every kind.
+            if any(kind in trie.kinds for trie in (self.words, self.overlay) if trie is not None):
+                measure_words(address, kind)
+        if ends:
+            measure_frame(address, self.frame.num_states)
+        is_dead = self._to_end >= NEVER_ENDS
+        longest_word = max(int(one[one < FAR].max(initial=0)) for one in self._distances)
+        self.longest_end = int(self._to_end[~is_dead].max(initial=0))
+        # With more tokens left than this, no budget bears on a mask.
+        self._longest_distance = longest_word + self.longest_end
+        # Where something leads nowhere, every target is measured, and else only near the end of a budget.
+        self._plain_budget = NEVER_ENDS - 1 if is_dead.any() else NO_BUDGET
+
+    def _trie_of(self, node: int) -> tuple[TrieArrays, int]:
+        """Return the trie or overlay that has a node, and the node's index in it."""
+        num_base = self.words.num_nodes
+        if self.overlay is None or node < num_base:
+            return self.words, node
+        return self.overlay, node - num_base
+
+    def _rows_of(self, budget: int) -> "MaskRows":
+        """Return the rows of a budget: the plain ones where it changes no mask, else some of its own, cached."""
         if not self.is_bound_by(budget):
             return self._plain
-        rows = self._tables.get(budget)
+        rows = self._rows.get(budget)
         if rows is not None:
             return rows
         with self._lock:
-            rows = self._tables.setdefault(budget, RowTable(self._bound, budget, self.frame.num_states))
-            # Tables grow while they are used, so the bound is enforced when the next one is asked for.
-            while self._row_bytes() > MAX_ROW_BYTES and len(self._tables) > 1:
-                self._tables.popitem(last=False)
+            rows = self._rows.setdefault(budget, MaskRows(self._record, budget, self.frame.num_states))
+            # Rows are made while they are used, so the bound is enforced when the next ones are asked for.
+            while self._row_bytes() > MAX_ROW_BYTES and len(self._rows) > 1:
+                self._rows.popitem(last=False)
             return rows
 
     def _row_bytes(self) -> int:
-        return self._plain.num_bytes + sum(table.num_bytes for table in list(self._tables.values()))
+        return self._plain.num_bytes + sum(rows.num_bytes for rows in list(self._rows.values()))
 
 
 def frame_for(

@@ -18,10 +18,10 @@ from tests.random_lists import RandomList, random_lists
 from tests.vocab.automaton.test_random_lists import accepted
 from tests.vocab.toys import STOP, allowed_tokens, toy_states
 from vocab.errors import EmptyWordListError, OptionsError
-from vocab.matching.controlled import ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
+from vocab.matching.segmented.controlled import control
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
@@ -32,7 +32,7 @@ LISTED = ListOptions(punctuation="standard", end="sentence")
 
 def constraint_of(states: ListStates, controls: Controls, max_tokens: int) -> Constraint:
     reference = GrammarReference("0" * 64, LISTED, states.n_words, max_tokens, controls=controls or None)
-    return Constraint(reference, ControlledStates(states, controls) if controls else states)
+    return Constraint(reference, control(states, controls) if controls else states)
 
 
 def random_states(source: RandomList, chance: random.Random) -> tuple[ListStates, int] | None:

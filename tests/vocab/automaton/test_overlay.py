@@ -15,8 +15,7 @@ from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.mask_kernels import NO_BUDGET
-from vocab.matching.masks import NO_TOKENS
-from vocab.matching.states import ListStates, frame_for
+from vocab.matching.states import NO_TOKENS, ListStates, frame_for
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges, entries_left_out
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from tests.vocab.toys import STOP, allowed_tokens, tokens_of, toy_states
-from vocab.matching.controlled import REST_WORDS, ControlledStates
+from vocab.matching.controlled import ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.matcher import Matcher
+from vocab.matching.pace import REST_WORDS
+from vocab.matching.segmented.controlled import control
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
@@ -57,7 +59,7 @@ def drawn(
 ) -> tuple[str, Matcher]:
     """A text drawn from the masks, and its matcher; it stops with a chance of ``stop`` where it may."""
     chance = random.Random(seed)
-    matcher = Matcher(ControlledStates(of, controls), [STOP], max_tokens)
+    matcher = Matcher(control(of, controls), [STOP], max_tokens)
     row, tokens = np.zeros((len(TOKENIZER) + 31) // 32, dtype=np.int32), list[int]()
     while len(tokens) < (MOST_TOKENS if max_tokens is None else max_tokens):
         matcher.fill_bitmask(row)
@@ -108,7 +110,7 @@ CHOICES = [
 
 @pytest.mark.parametrize("controls", CHOICES, ids=Controls.to_text)
 def test_a_mask_has_exactly_the_tokens_that_lead_somewhere(controls: Controls) -> None:
-    states, chance = ControlledStates(STATES, controls), random.Random(7)
+    states, chance = control(STATES, controls), random.Random(7)
     for budget in (NO_BUDGET, 30, 12, 6):
         state, left = states.start, budget
         for _ in range(25):
@@ -122,7 +124,7 @@ def test_a_mask_has_exactly_the_tokens_that_lead_somewhere(controls: Controls) -
 
 
 def test_without_wishes_the_masks_are_those_of_the_list() -> None:
-    states, chance = ControlledStates(STATES, Controls()), random.Random(3)
+    states, chance = control(STATES, Controls()), random.Random(3)
     controlled, plain = states.start, STATES.start
     for _ in range(60):
         allowed = mask(STATES, plain)
@@ -145,7 +147,7 @@ def test_new_words_come_no_closer_than_asked(spacing: int) -> None:
 def test_a_new_word_that_is_due_may_follow_a_blank_near_the_end_of_the_budget() -> None:
     states, facts = toy_states(["bbbbbb", "a", "c"], [" bb"], n_words=1)
     # After "a" the listed word is too long, and only a new one follows the blank.
-    matcher = Matcher(ControlledStates(states, Controls(NewWords(3, 1))), [STOP], 6)
+    matcher = Matcher(control(states, Controls(NewWords(3, 1))), [STOP], 6)
     for byte in b"a c":
         token = facts.token_bytes.index(bytes([byte]))
         assert token in allowed_tokens(matcher, len(facts))
@@ -246,7 +248,7 @@ def test_a_required_elision_comes_where_a_word_may_follow_it(others: list[str], 
     states, facts = toy_states(["l'", *others], lang="fr")
     controls = Controls(must_use=(RequiredWord((1,)),), num_tokens=12)
     for seed in range(20):
-        chance, matcher, tokens = random.Random(seed), Matcher(ControlledStates(states, controls), [STOP], 12), [-1]
+        chance, matcher, tokens = random.Random(seed), Matcher(control(states, controls), [STOP], 12), [-1]
         while len(tokens) <= 12 and tokens[-1] != STOP:
             tokens.append(chance.choice(sorted(allowed_tokens(matcher, len(facts)))))
             assert matcher.accept_token(tokens[-1])
@@ -275,7 +277,7 @@ def test_a_text_has_as_many_sentences_as_asked() -> None:
 def test_a_text_that_goes_on_elsewhere_keeps_its_counts() -> None:
     controls = CHOICES[-1]
     text, matcher = drawn(controls, 60, 11, stop=0)
-    states = ControlledStates(STATES, Controls.from_text(controls.to_text()))
+    states = control(STATES, Controls.from_text(controls.to_text()))
     states.check(matcher.state)
     assert states.progress(matcher.state).num_sentences == len(sentences_of(text))
 
@@ -283,7 +285,7 @@ def test_a_text_that_goes_on_elsewhere_keeps_its_counts() -> None:
 @pytest.mark.parametrize("state", [(9, 0, 0, 0, -1), (3, 0, 0, -1), (4, -1, 0, 0, -1), (4, 0, 0, 0, 2**40)])
 def test_a_state_that_is_none_is_an_error(state: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="no"):
-        ControlledStates(STATES, Controls(max_sentences=3)).check(state)
+        control(STATES, Controls(max_sentences=3)).check(state)
 
 
 def test_every_choice_survives_its_text_form() -> None:

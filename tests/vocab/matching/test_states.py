@@ -4,8 +4,7 @@ import pytest
 from tests.vocab.toys import STOP, tokens_of, toy_states
 from vocab.arrays.kernels import address_of
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
-from vocab.matching.masks import NO_TOKENS
-from vocab.matching.states import MAX_READINGS, ListStates, State
+from vocab.matching.states import MAX_READINGS, NO_TOKENS, ListStates, State
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 

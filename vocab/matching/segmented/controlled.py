@@ -15,13 +15,14 @@ from typing_extensions import override
 from vocab.arrays.byte_trie import Int32Array
 from vocab.arrays.kernels import address_of
 from vocab.automaton.token_trie import bytes_of_part
-from vocab.matching.controlled import NO_WORDS, ControlledStates
+from vocab.matching.controlled import ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, Progress
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
-from vocab.matching.masks import NO_TOKENS
+from vocab.matching.pace import NO_WORDS
 from vocab.matching.segmented import counting, kernels
 from vocab.matching.segmented.states import PlainStates, SegmentedStates
-from vocab.matching.states import State
+from vocab.matching.states import NO_TOKENS, State
+from vocab.matching.word_controls import WordControls
 
 MAX_MASKS: Final = 256
 """Limited masks cached by one text: each takes some milliseconds and the bytes of a row."""
@@ -33,8 +34,9 @@ class SegmentedControls(ControlledStates):
     """``SegmentedStates`` of longest match under the controls of one request; not thread-safe."""
 
     def __init__(self, states: SegmentedStates, controls: Controls) -> None:
-        self._set_up(states, controls)
         self._own = states
+        self._wanted = [states.text.trie.paths_to(one.ranks) for one in controls.must_use]
+        super().__init__(states, controls, [self._cost_of(words) for words in self._wanted])
         self._all = states
         if controls.new_words is not None and controls.new_words.n_words > states.n_words:
             self._all = SegmentedStates(states.text, controls.new_words.n_words)
@@ -43,7 +45,6 @@ class SegmentedControls(ControlledStates):
         ends = self._words_to_end[self._words_to_end < kernels.FAR]
         # More words than a token ends, and an open one needs.
         self._room = states.text.tokens.max_chars + int(ends.max(initial=0))
-        self._wanted = [states.text.trie.paths_to(one.ranks) for one in controls.must_use]
         self._masks: OrderedDict[tuple[int, ...], Int32Array] = OrderedDict()
 
     @override
@@ -136,7 +137,7 @@ class SegmentedControls(ControlledStates):
         if budget != NO_BUDGET:
             # The open word must end first.
             budget = max(budget - (self._all.tokens_to_end(readings) or 0), 0)
-        return self._n_words_when_due(missing, after, budget) == NO_WORDS
+        return self._pace.n_words_when_due(missing, after, budget) == NO_WORDS
 
     def _force(self, out: Int32Array, reading: int, missing: Iterable[int]) -> None:
         """Leave only the tokens towards required words in a mask; where there are none, those that end the open run."""
@@ -264,21 +265,16 @@ class SegmentedControls(ControlledStates):
             )
         return progress
 
-    @override
-    def _cost_of(self, ranks: tuple[int, ...]) -> int:
+    def _cost_of(self, words: Iterable[tuple[int, ...]]) -> int:
         """Return how many tokens one of these words takes at most."""
-        index = next(i for i, one in enumerate(self._controls.must_use) if one.ranks == ranks)
-        tokens = self._own.text.tokens
-        labels = self._own.text.trie.own_labels
-        return max((sum(tokens.fewest_tokens(int(labels[n])) for n in word) for word in self._wanted[index]), default=0)
+        tokens, labels = self._own.text.tokens, self._own.text.trie.own_labels
+        return max((sum(tokens.fewest_tokens(int(labels[n])) for n in word) for word in words), default=0)
 
 
 def control(states: PlainStates, controls: Controls) -> ControlledStates:
     """Return the states of one text under the controls of its author."""
     return (
-        SegmentedControls(states, controls)
-        if isinstance(states, SegmentedStates)
-        else ControlledStates(states, controls)
+        SegmentedControls(states, controls) if isinstance(states, SegmentedStates) else WordControls(states, controls)
     )
 
 

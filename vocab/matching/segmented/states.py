@@ -21,10 +21,9 @@ from vocab.automaton.token_trie import TokenTrie, bytes_of_part, split_chars
 from vocab.automaton.tokenizer import Speller
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
-from vocab.matching.masks import NO_TOKENS
 from vocab.matching.segmented import counting, kernels, masks
 from vocab.matching.segmented.text import SegmentedText
-from vocab.matching.states import ListStates, State
+from vocab.matching.states import NO_TOKENS, ListStates, State
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 

@@ -13,9 +13,8 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
-from vocab.matching.masks import NO_TOKENS
 from vocab.matching.segmented.states import PlainStates
-from vocab.matching.states import State
+from vocab.matching.states import NO_TOKENS, State
 from vocab.matching.structure.needs import ENDLESS
 from vocab.matching.structure.places import (
     AROUND,
