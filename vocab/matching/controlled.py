@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
-from vocab.matching.controls import Controls, Progress
-from vocab.matching.pace import REST_WORDS, Pace
+from vocab.matching.controls import REST_WORDS, Controls, Progress
+from vocab.matching.pace import Pace
 from vocab.matching.states import NO_TOKENS, State
 
 

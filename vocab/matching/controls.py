@@ -12,6 +12,9 @@ _PART: Final = re.compile(rf"([nwst])({_NUMBER}(?:\.{_NUMBER})*),")
 
 UNLIMITED: Final = 2**31 - 1
 
+REST_WORDS: Final = 30
+"""A required word that came often enough rests for so many words: what makes it likely to come at all stays."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewWords:
@@ -103,7 +106,7 @@ class Progress(NamedTuple):
         num_words: Of the open sentence.
         num_sentences: Begun.
         used: Of each required word, how often it came.
-        rests: Of each, words since it came, no more than ``REST_WORDS`` (``vocab.matching.pace``).
+        rests: Of each, words since it came, no more than ``REST_WORDS``.
         introduced: Ranks of the new words.
     """
 

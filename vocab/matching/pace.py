@@ -12,9 +12,6 @@ NO_WORDS: Final = -(2**30)
 PACE_TOKENS: Final = 32
 """A required word is due so many tokens after the last one, or earlier where the budget is short."""
 
-REST_WORDS: Final = 30
-"""A required word that came often enough rests for so many words: what makes it likely to come at all stays."""
-
 FEWER_WORDS: Final = ((4, 400), (8, 100), (12, 25))
 """Where a word is due, the next ones come from ever fewer frequent words, so that the text leads up to it: for so many
 tokens from so many words. After that it is forced."""

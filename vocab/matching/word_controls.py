@@ -13,9 +13,9 @@ from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.compiled_list import POSSESSIVE
 from vocab.automaton.frame import SENTENCE
 from vocab.matching.controlled import ControlledStates
-from vocab.matching.controls import UNLIMITED, Controls, Progress
+from vocab.matching.controls import REST_WORDS, UNLIMITED, Controls, Progress
 from vocab.matching.mask_kernels import set_token_bits
-from vocab.matching.pace import FEWER_WORDS, NO_WORDS, REST_WORDS
+from vocab.matching.pace import FEWER_WORDS, NO_WORDS
 from vocab.matching.paths import ContextPaths, Paths
 from vocab.matching.states import (
     ANY_WORDS,
