@@ -29,7 +29,7 @@ from deployments.ray_private import VLLMEngine, normalize_engine_kwargs, set_eng
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.configuration import engine_config, resolve_dtype
 from deployments.replica.engine.engine import is_dead, max_sequences
-from deployments.replica.engine.loaded_adapters import EngineAdapters
+from deployments.replica.engine.engine_adapters import EngineAdapters
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight

@@ -37,6 +37,7 @@ from deployments.replica.answers.chat_answerer import ChatAnswerer, with_mask_en
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.autoscaling import METRIC
+from deployments.replica.engine.engine_adapters import EngineAdapters
 from deployments.replica.engine.health import (
     EngineWatch,
     UnlistedAnswers,
@@ -45,7 +46,7 @@ from deployments.replica.engine.health import (
     prepare_proof,
     prove_enforcement,
 )
-from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters
+from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompt import Prompts, install_tokenization

@@ -187,10 +187,6 @@ class Prompts:
                     param="chat_template_kwargs",
                 )
 
-    def with_hint(self, messages: Messages, line: str) -> Messages:
-        """Return a chat's body with the hint line in its messages."""
-        return with_line(messages, line, takes_system=self.takes_system)
-
     def neutralize_special_tokens(self, body: ChatBody) -> ChatBody:
         """Return the body with special tokens in its texts made ordinary text."""
         return {key: self.plain.of_json(value) if key in _PROMPT_FIELDS else value for key, value in body.items()}

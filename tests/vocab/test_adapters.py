@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deployments.replica.engine.merging import adaptable_layers, outline
+from deployments.replica.engine.engine_adapters import adaptable_layers, outline
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
 from vocab.adapters import (
     CARD,

@@ -26,7 +26,7 @@ from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import reader_after_prompts, reader_after_text
-from deployments.replica.prompt import Prompts, convert_tokens, hint_line, text_of
+from deployments.replica.prompt import Prompts, convert_tokens, hint_line, text_of, with_line
 from deployments.search.request import AnswerCost, SearchRequest
 from deployments.search.token_details import DetailRecorder, requested_top_k
 from deployments.settings.service import Settings
@@ -196,7 +196,8 @@ class ChatAnswerer:
         words = () if decoding.author is None else decoding.author.must_use
         n_words = vocabulary.n_words if self._adapters.is_trained_for(decoding.adapter, vocabulary) else None
         line = hint_line(vocabulary.lang, [one.word for one in words], n_words=n_words)
-        return request.with_body(messages=self._prompts.with_hint(request.body["messages"], line))
+        takes_system = self._prompts.takes_system
+        return request.with_body(messages=with_line(request.body["messages"], line, takes_system=takes_system))
 
     async def _answer_free(self, request: TextRequest, search: SearchRequest | None) -> AsyncIterator[Part]:
         details = self._recorder(request.body)

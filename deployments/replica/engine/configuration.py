@@ -26,6 +26,8 @@ from deployments.settings.service import Settings, SettingsError
 from deployments.settings.sources import ON_A_CLUSTER
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
+logger = logging.getLogger("ray.serve")
+
 OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 """Keeps vLLM and the libraries below it from reporting to their makers."""
 
@@ -189,8 +191,6 @@ def read_tokenizer(settings: Settings) -> Any:
             f"{ON_A_CLUSTER.format(HF_TOKEN)}. {error}"
         ) from error
 
-
-logger = logging.getLogger("ray.serve")
 
 BFLOAT16_FLAGS: Final = ("amx_bf16", "avx512_bf16", "bf16")
 """Names in Linux's ``/proc/cpuinfo`` of what computes in bfloat16: two of x86, then that of arm64."""

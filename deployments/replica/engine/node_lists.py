@@ -86,17 +86,25 @@ class ListedWords:
 class NodeList:
     """A vocabulary's list on this node: its reader, checker and grammar.
 
-    ``block`` is the part of the ``vocab`` block that its answers share.
+    Attributes:
+        listed: Its words, which other lists share.
+        changes: The words that the request adds and leaves out.
+        lang: Its name; None for a client's own list.
+        language: The language whose rules of spelling apply.
+        n_words: N.
+        reader: Of its answers.
+        block: The part of the ``vocab`` block that its answers share.
     """
 
     def __init__(
         self, listed: ListedWords, changes: ListChanges, vocabulary: ResolvedVocabulary, mask_engine: MaskEngine
     ) -> None:
         self.listed, self.changes = listed, changes
+        self.lang, self.n_words = vocabulary.lang, vocabulary.n_words
+        self.language = listed.word_list.language
         self._vocabulary = vocabulary
-        word_list, options, n_words = listed.word_list, listed.resolve_case(vocabulary.options), vocabulary.n_words
-        self.language = word_list.language
-        self.reader = TextReader(word_list, options, n_words, listed.form_ranks(options, n_words), changes)
+        self._options = listed.resolve_case(vocabulary.options)
+        self.reader = self._make_reader(self._options, self.n_words)
         self.block: dict[str, Any] = {
             "id": vocabulary.id,
             "list_id": vocabulary.digest,
@@ -113,7 +121,7 @@ class NodeList:
         self._ebnf: str | None = None
         if mask_engine == "xgrammar":
             try:
-                self._ebnf = f"{MARK}\n{write_ebnf(word_list, options, n_words, changes)}"
+                self._ebnf = f"{MARK}\n{write_ebnf(listed.word_list, self._options, self.n_words, changes)}"
             except OptionsError as error:
                 raise EngineError(400, f"This service uses grammars. {error}", param="vocab.segmentation") from None
 
@@ -123,10 +131,9 @@ class NodeList:
         It finds whether a word counts, and not which of the others the list has beyond N: so it is made as fast as N is
         small. In a language without spaces all words of the list count, for the dictionary.
         """
-        options, n_words = self.listed.resolve_case(self._vocabulary.options), self._vocabulary.n_words
         word_list = self.listed.word_list
-        known = word_list if word_list.is_unspaced else word_list.up_to(n_words)
-        return TextChecker(known, options, n_words, self.changes)
+        known = word_list if word_list.is_unspaced else word_list.up_to(self.n_words)
+        return TextChecker(known, self._options, self.n_words, self.changes)
 
     @cached_property
     def segments(self) -> ListSegments | None:
@@ -134,10 +141,9 @@ class NodeList:
 
         Made with the first request for a word tool, in some milliseconds for each 1,000 words.
         """
-        word_list, vocabulary = self.listed.word_list, self._vocabulary
-        if not word_list.is_unspaced:
+        if not self.listed.word_list.is_unspaced:
             return None
-        return ListSegments(word_list, vocabulary.n_words, vocabulary.options.segmentation, self.changes)
+        return ListSegments(self.listed.word_list, self.n_words, self._vocabulary.options.segmentation, self.changes)
 
     @property
     def num_bytes(self) -> int:
@@ -207,31 +213,21 @@ class NodeList:
         return AnswerReader(schema, self._reader_of)
 
     def _reader_of(self, kind: StringKind) -> TextReader:
-        asked = self.listed.resolve_case(self._vocabulary.options)
-        options, n_words = kind.options(asked), self.n_words
-        if options == asked:
-            return self.reader
-        return TextReader(
-            self.listed.word_list, options, n_words, self.listed.form_ranks(options, n_words), self.changes
-        )
+        options = kind.options(self._options)
+        return self.reader if options == self._options else self._make_reader(options, self.n_words)
 
     def reader_with_new_words(self, n_words: int) -> TextReader:
         """Return a reader that also allows new words: the first ``n_words``, more than the N of the list."""
-        word_list, options = self.listed.word_list, self.listed.resolve_case(self._vocabulary.options)
-        return TextReader(word_list, options, n_words, self.listed.form_ranks(options, n_words), self.changes)
+        return self._make_reader(self._options, n_words)
 
-    @property
-    def n_words(self) -> int:
-        return self._vocabulary.n_words
+    def _make_reader(self, options: ListOptions, n_words: int) -> TextReader:
+        form_ranks = self.listed.form_ranks(options, n_words)
+        return TextReader(self.listed.word_list, options, n_words, form_ranks, self.changes)
 
     @property
     def is_cut_anyhow(self) -> bool:
         """Return whether its texts, without spaces, may be cut into words in any way."""
         return self._vocabulary.options.segmentation == "any"
-
-    @property
-    def lang(self) -> str | None:
-        return self._vocabulary.lang
 
 
 class NodeLists:

@@ -4,9 +4,18 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Set
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final
 
-from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, TextRequest, VocabularySpec
+from deployments.contract import (
+    Answer,
+    Caller,
+    Decoding,
+    ResolvedVocabulary,
+    TextRequest,
+    VocabularySpec,
+    WordToolRequest,
+)
 from deployments.errors import ApiError, EngineError
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_WORD_CHARS, Limits
@@ -54,17 +63,15 @@ class Names:
         self._limits = limits
         self._resolve = resolve
 
-    async def add(
-        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
-    ) -> tuple[list[str], VocabularySpec, ResolvedVocabulary]:
-        """Return the names of a body's text that are not listed, and the vocabulary with them, as asked and resolved.
+    async def add(self, request: WordToolRequest) -> tuple[list[str], WordToolRequest]:
+        """Return the names of a request's text that are not listed, and the request with them in its vocabulary.
 
-        There are none where the body keeps no names.
+        There are none where it keeps no names.
         """
-        if not body["keep_names"]:
-            return [], spec, vocabulary
-        text: str = body["text"]
-        listed = await self._lists.get(vocabulary)
+        if not request.body["keep_names"]:
+            return [], request
+        text, spec = request.body["text"], request.spec
+        listed = await self._lists.get(request.vocabulary)
         report = await asyncio.to_thread(lambda: listed.checker().check(text))
         left_out = {fold(word, listed.language) for word in spec.exclude_words}
         names = [
@@ -73,9 +80,9 @@ class Names:
             if fold(name, listed.language) not in left_out and len(name) <= MAX_WORD_CHARS
         ][: max(MAX_CHANGED_WORDS - len(spec.extra_words), 0)]
         if not names:
-            return [], spec, vocabulary
+            return [], request
         spec = spec.model_copy(update={"extra_words": (*spec.extra_words, *names)})
-        return names, spec, await self._resolve(spec, caller.owner)
+        return names, replace(request, spec=spec, vocabulary=await self._resolve(spec, request.caller.owner))
 
 
 _POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)

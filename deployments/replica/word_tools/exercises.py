@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from deployments.contract import Caller, ResolvedVocabulary, VocabularySpec
+from deployments.contract import ResolvedVocabulary, WordToolRequest
 from deployments.errors import EngineError
 from deployments.replica.answers.constrained_answer import UnlistedTextError
 from deployments.replica.engine.loaded_adapters import name_of
@@ -76,12 +76,9 @@ _CANNOT_WRITE: Final = "the model cannot write them in this list: it has no chat
 class _Task:
     """One request, and the tokens read and drawn for it."""
 
-    body: dict[str, Any]
+    request: WordToolRequest
     text: ListedText
     examples: Mapping[str, Any]
-    vocabulary: ResolvedVocabulary
-    spec: VocabularySpec
-    caller: Caller
     width: int
     random: Random
     num_read: int = 0
@@ -92,7 +89,7 @@ class _Task:
 
     @property
     def num_items(self) -> int:
-        return int(self.body["num_items"])
+        return int(self.request.body["num_items"])
 
     def sentences(self) -> list[Sentence]:
         """Return the sentences with a word to ask for, in an order of its own each time."""
@@ -130,18 +127,16 @@ class ExerciseWriter:
             "dictation": self._dictation,
         }
 
-    async def write(
-        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller, width: int
-    ) -> AsyncGenerator[dict[str, Any], None]:
+    async def write(self, request: WordToolRequest, width: int) -> AsyncGenerator[dict[str, Any], None]:
         """Write the exercises of a text: yield each when written, as ``{"exercise": …}``, then the answer's members.
 
         Raises:
             EngineError: No sentence of the text can be used, or the engine failed.
             UnlistedTextError: A string of an exercise is not in the list.
         """
-        names, spec, vocabulary = await self._names.add(body, vocabulary, spec, caller)
-        listed = await self._lists.get(vocabulary)
-        text = await asyncio.to_thread(ListedText.of, body["text"], listed, vocabulary.n_words)
+        names, request = await self._names.add(request)
+        body, listed = request.body, await self._lists.get(request.vocabulary)
+        text = await asyncio.to_thread(ListedText.of, body["text"], listed, listed.n_words)
         if not text.sentences:
             raise EngineError(
                 400,
@@ -151,7 +146,7 @@ class ExerciseWriter:
             )
         language = LANGUAGES.get(listed.language, {})
         examples = language if "questions" in language else LANGUAGES["en"]
-        task = _Task(body, text, examples, vocabulary, spec, caller, width, Random(body.get("seed", 0)))  # noqa: S311
+        task = _Task(request, text, examples, width, Random(body.get("seed", 0)))  # noqa: S311
         exercises, left_out = [], []
         instructions = language.get("instructions", {})
         for kind in body["kinds"]:
@@ -174,7 +169,7 @@ class ExerciseWriter:
             "num_sentences": text.num_sentences,
             "num_unlisted_sentences": text.num_unlisted,
             "left_out": left_out,
-            "vocab": {**listed.block, "adapter": name_of(caller.adapter)},
+            "vocab": {**listed.block, "adapter": name_of(request.caller.adapter)},
             "usage": usage(task.num_read, task.num_drawn),
         }
 
@@ -208,7 +203,7 @@ class ExerciseWriter:
             before, after = sentence.around(word)
             wrong = await self._wrong(task, sentence, word)
             found += [(lead, before + other + after) for other, lead in wrong.items() if lead < _MAX_LEAD]
-        return next((text for _, text in sorted(found) if text not in task.body["text"]), None)
+        return next((text for _, text in sorted(found) if text not in task.request.body["text"]), None)
 
     async def _order(self, task: _Task) -> list[Item]:
         """Take some sentences in their order, with another one to print them in."""
@@ -246,7 +241,7 @@ class ExerciseWriter:
                 continue
             asked = _ABOUT.format(sentence=sentence.text, answer=word.text)
             drafts = await self._ask(
-                task, "questions", [_system(_QUESTION), *shown, *_exchange(asked)], task.vocabulary
+                task, "questions", [_system(_QUESTION), *shown, *_exchange(asked)], task.request.vocabulary
             )
             drafts = [one for one in drafts if task.text.is_question(one, sentence, word)]
             contexts = {one: (f"{sentence.text}\n{one} ", ".") for one in drafts}
@@ -263,8 +258,8 @@ class ExerciseWriter:
         words = {sentence.content[0].text: sentence.content[0] for sentence in task.sentences()}
         tried = list(words)[: _TRIES * task.num_items]
         forms = [form for word in tried for form in task.text.same_lemma(word)]
-        spec = task.spec.model_copy(update={"exclude_words": (*task.spec.exclude_words, *forms)})
-        without = await self._resolve(spec, task.caller.owner)
+        spec = task.request.spec.model_copy(update={"exclude_words": (*task.request.spec.exclude_words, *forms)})
+        without = await self._resolve(spec, task.request.caller.owner)
         shown = [message for word, gloss in task.examples["glosses"] for message in _exchange(word, gloss)]
         items: list[Item] = []
         for word in tried:
@@ -316,7 +311,7 @@ class ExerciseWriter:
         return best if best is not None and leads[best] > 0 else None
 
     async def _scores(self, task: _Task, swap: Swap, words: Sequence[str]) -> list[float]:
-        scores, num_read = await self._swapper.scores(swap, words, task.caller, task.width)
+        scores, num_read = await self._swapper.scores(swap, words, task.request.caller, task.width)
         task.num_read += num_read
         return scores
 
@@ -334,10 +329,10 @@ class ExerciseWriter:
             "n": min(_DRAFTS, task.width),
             "temperature": 0.7,
             "response_format": {"type": "json_schema", "json_schema": {"name": kind, "schema": schema}},
-            **({"seed": task.body["seed"]} if "seed" in task.body else {}),
+            **({"seed": task.request.body["seed"]} if "seed" in task.request.body else {}),
         }
         try:
-            answer = await self._chats.ask(body, vocabulary, task.caller)
+            answer = await self._chats.ask(body, vocabulary, task.request.caller)
         except EngineError as error:
             # The client did not ask for this chat: what a text alone gives, it gets.
             if error.status != 400:

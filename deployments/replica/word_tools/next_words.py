@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from deployments.contract import Caller, ResolvedVocabulary
 from deployments.errors import EngineError, printable
 from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
-from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import reader_after_text
 from deployments.settings.limits import MAX_NEXT_ROWS
 from deployments.settings.service import Settings
@@ -20,7 +21,6 @@ from vocab.decoding.next_segments import NextSegmentSearch
 from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens
 from vocab.marks import BLANK, LINE_BREAK
 from vocab.matching.engine_cache import EngineCache
-from vocab.matching.reference import GrammarReference
 from vocab.matching.segmented.states import SegmentedStates
 
 _BEFORE_A_TEXT: Final = LINE_BREAK
@@ -61,15 +61,15 @@ class NextWordFinder:
         Raises:
             EngineError: The text is too long, or breaks off inside a word; or the engine has no rows, or failed.
         """
-        reader = (await self._lists.get(vocabulary)).reader
+        listed = await self._lists.get(vocabulary)
         before = text.rstrip(BLANK)
         if not before:
             before, is_whole = _BEFORE_A_TEXT, True
         elif len(before) < len(text):
             is_whole = True
-        reader = await asyncio.to_thread(reader_after_text, reader, before, "text", is_whole=is_whole)
+        reader = await asyncio.to_thread(reader_after_text, listed.reader, before, "text", is_whole=is_whole)
         [tokens] = await self.tokens([before], caller)
-        search = await asyncio.to_thread(self._search, vocabulary, reader.place, top)
+        search = await asyncio.to_thread(self._search, listed, reader.place, top)
         num_rows = 0
         while prefixes := search.prefixes(width):
             rows = await self._rows.rows([[*tokens, *prefix] for prefix in prefixes], num_rows, caller, width)
@@ -93,20 +93,15 @@ class NextWordFinder:
             raise engine.too_long(f"{self._rows.max_scored_tokens} tokens", "text")
         return read
 
-    def _search(
-        self, vocabulary: ResolvedVocabulary, place: int | None, top: int
-    ) -> NextWordSearch | NextSegmentSearch:
+    def _search(self, listed: NodeList, place: int | None, top: int) -> NextWordSearch | NextSegmentSearch:
         """Prepare a search for the ``top`` next words of a list, from the gap state ``place``."""
-        reference = GrammarReference(
-            vocabulary.digest, vocabulary.options, vocabulary.n_words, changes=vocabulary.changes_digest, place=place
-        )
-        states, most = self._states.states(reference), MAX_NEXT_ROWS
+        states, most = self._states.states(replace(listed.reference(None), place=place)), MAX_NEXT_ROWS
         if isinstance(states, SegmentedStates):
             return NextSegmentSearch(states, place, top=top, max_rows=most)
         if self._word_tokens is None:
             # 0.2 s for 262,144 tokens, so not before it is asked for.
             self._word_tokens = WordTokens(self._facts.token_bytes)
-        return NextWordSearch(states, vocabulary.n_words, self._word_tokens, place, top=top, max_rows=most)
+        return NextWordSearch(states, listed.n_words, self._word_tokens, place, top=top, max_rows=most)
 
 
 def _add(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
-from deployments.contract import Caller, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Caller, ResolvedVocabulary, WordToolRequest
 from deployments.errors import EngineError
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.loaded_adapters import name_of
@@ -94,20 +94,18 @@ class Rewriter:
         self._chats = chats
         self._names = names
 
-    async def rewrite(
-        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller, width: int
-    ) -> AsyncGenerator[dict[str, Any], None]:
+    async def rewrite(self, request: WordToolRequest, width: int) -> AsyncGenerator[dict[str, Any], None]:
         """Rewrite a text sentence by sentence: yield each part when written as ``{"text": …}``, then the answer.
 
         Raises:
             EngineError: A sentence is too long, or all take too many tokens, or none of the list can be found for one;
                 or the engine failed.
         """
-        text: str = body["text"]
-        names, _, vocabulary = await self._names.add(body, vocabulary, spec, caller)
-        listed = await self._lists.get(vocabulary)
-        checker = await asyncio.to_thread(listed.checker)
-        plan = _Plan(body, vocabulary, checker, await asyncio.to_thread(lambda: listed.segments), caller, width)
+        names, request = await self._names.add(request)
+        text, caller = request.body["text"], request.caller
+        listed = await self._lists.get(request.vocabulary)
+        checker, segments = await asyncio.to_thread(lambda: (listed.checker(), listed.segments))
+        plan = _Plan(request.body, request.vocabulary, checker, segments, caller, width)
         written, done = Written(), 0
         changes: list[Change] = []
         for start, end in sentence_spans(text):

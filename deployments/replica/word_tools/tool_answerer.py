@@ -4,17 +4,10 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from deployments.contract import (
-    AUTO_ADAPTER,
-    Answer,
-    Caller,
-    ResolvedVocabulary,
-    Tool,
-    VocabularySpec,
-    WordToolRequest,
-)
+from deployments.contract import AUTO_ADAPTER, Answer, Tool, WordToolRequest
 from deployments.errors import EngineError
 from deployments.replica.answers.constrained_answer import to_engine_error
 from deployments.replica.answers.rows import RowAnswerer
@@ -32,9 +25,7 @@ from vocab.matching.engine_cache import EngineCache
 
 _END_OF_STREAM: Final = "data: [DONE]\n\n"
 
-Write: TypeAlias = Callable[
-    [dict[str, Any], ResolvedVocabulary, VocabularySpec, Caller, int], AsyncGenerator[dict[str, Any], None]
-]
+Write: TypeAlias = Callable[[WordToolRequest, int], AsyncGenerator[dict[str, Any], None]]
 """A word tool: it yields the parts of a stream, if it has any, and then the answer, which has a ``usage``."""
 
 
@@ -73,16 +64,17 @@ class WordTools:
 
         ``width`` sequences at most are at once in the engine; an error is as ``ChatAnswerer.answer`` has it.
         """
-        tool, body, vocabulary, caller = request.tool, request.body, request.vocabulary, request.caller
+        body, caller = request.body, request.caller
         name = body.get("model", self._settings.model_id)
         try:
             asked = body.get("adapter", AUTO_ADAPTER)
-            caller = caller._replace(adapter=await self._adapters.choose(name, asked, vocabulary))
+            adapter = await self._adapters.choose(name, asked, request.vocabulary)
+            request = replace(request, caller=caller._replace(adapter=adapter))
             self._check()
-            async with aclosing(self._tools[tool](body, vocabulary, request.spec, caller, width)) as parts:
+            async with aclosing(self._tools[request.tool](request, width)) as parts:
                 async for part in parts:
                     if "usage" in part:
-                        result = {"object": f"vocabulary.{tool}", "model": name, **part}
+                        result = {"object": f"vocabulary.{request.tool}", "model": name, **part}
                         yield engine.write_event(result) if body.get("stream") else result
                     elif body.get("stream"):
                         yield engine.write_event(part)
@@ -97,10 +89,9 @@ class WordTools:
                 400, "The word tools are not available here, for this service's mask engine is xgrammar.", param="vocab"
             )
 
-    async def _next(
-        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, _: VocabularySpec, caller: Caller, width: int
-    ) -> AsyncGenerator[dict[str, Any], None]:
+    async def _next(self, request: WordToolRequest, width: int) -> AsyncGenerator[dict[str, Any], None]:
         """Find the likeliest next words after a text."""
+        body, vocabulary, caller = request.body, request.vocabulary, request.caller
         found = await self._finder.find(body["text"], vocabulary, caller, top=body["top"], width=width)
         yield {
             "data": [
@@ -112,10 +103,9 @@ class WordTools:
             "usage": usage(len(found.tokens), found.num_rows),
         }
 
-    async def _swap(
-        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, _: VocabularySpec, caller: Caller, width: int
-    ) -> AsyncGenerator[dict[str, Any], None]:
+    async def _swap(self, request: WordToolRequest, width: int) -> AsyncGenerator[dict[str, Any], None]:
         """Rank other words for one of a text."""
+        body, vocabulary, caller = request.body, request.vocabulary, request.caller
         listed = await self._lists.get(vocabulary)
         await asyncio.to_thread(check_segment, body["text"], body["start"], body["end"], listed)
         swap = Swap.of(body["text"], body["start"], body["end"])

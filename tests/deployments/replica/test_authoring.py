@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from deployments.contract import AskedWord, AuthorControls, Decoding, NewWordsAsked, ResolvedVocabulary, VocabularySpec
-from deployments.replica.answers.authoring import AuthoredText
-from tests.deployments.replica.world import ReplicaWorld, Said, block, refusal
+from tests.deployments.replica.toy_engine import Said
+from tests.deployments.replica.world import ReplicaWorld, block, refusal
 from vocab.matching.controls import NewWords
 from vocab.options import ListOptions
 
@@ -95,25 +95,15 @@ def test_only_what_was_asked_is_named() -> None:
     assert AuthorControls(max_sentences=3).fields == ["vocab.max_sentences"]
 
 
-class Tokenizer:
-    """Two characters are a token, a blank belongs to the next, and of 龘 a token has only the first bytes."""
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[str]:
-        assert not add_special_tokens
-        blank, rest = (" ", text[1:]) if text.startswith(" ") else ("", text)
-        return [blank + rest[:2], *(rest[at : at + 2] for at in range(2, len(rest), 2))]
-
-    def decode(self, tokens: list[str]) -> str:
-        return "".join(tokens).replace("龘", "\N{REPLACEMENT CHARACTER}")
-
-
-@pytest.mark.parametrize(
-    ("lang", "biased"),
-    [("en", {" do": 2.0, "Do": 2.0, " 大学": 4.0, "大学": 4.0}), ("zh", {"do": 2.0, "大学": 4.0})],
-)
-def test_required_words_are_likelier_as_they_are_written_in_the_language(lang: str, biased: dict[str, float]) -> None:
-    nothing: Any = None
-    must_use = (AskedWord("dog"), AskedWord("大学"), AskedWord("龘"))
-    bias = AuthoredText(nothing, nothing, nothing, 6, lang, must_use, frozenset()).logit_bias(Tokenizer())
-    assert {token: value for token, value in bias.items() if token in biased} == biased
-    assert not any("龘" in token for token in bias)
+async def test_required_words_are_likelier_as_they_are_written_in_the_language(
+    world: ReplicaWorld, listed: ResolvedVocabulary
+) -> None:
+    await ask(world, listed, "A dog.", must_use=(AskedWord("dog"), AskedWord("goes")))
+    english = {" dog": 4, "Dog": 4, " goes": 4, "Goes": 2}
+    assert world.params.logit_bias == {world.tokenizer.encode(text)[0]: bias for text, bias in english.items()}
+    # Without blanks and capitals; of 龘 a token has only the first bytes.
+    chinese = world.add_list(("大", "大学", "龘"), "zh")
+    await ask(world, chinese, "大学。", must_use=(AskedWord("大学"), AskedWord("大"), AskedWord("龘")))
+    assert world.params.logit_bias == {world.tokenizer.encode("大")[0]: 4}
+    await ask(world, chinese, "大学。", must_use=(AskedWord("大学"), AskedWord("龘")))
+    assert world.params.logit_bias == {world.tokenizer.encode("大")[0]: 2}

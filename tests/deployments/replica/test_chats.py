@@ -12,11 +12,12 @@ from deployments.contract import Decoding
 from deployments.errors import ConflictError
 from deployments.replica.answers.forms import with_timing
 from deployments.replica.deployment import Replica
+from deployments.replica.engine.engine_adapters import EngineAdapters
 from deployments.replica.engine.health import check_context
-from deployments.replica.engine.loaded_adapters import EngineAdapters
 from deployments.replica.prompt import hint_line
 from deployments.settings.service import Settings
-from tests.deployments.replica.world import MODEL, SAMPLE, WORDS, ReplicaWorld, Said, block, parts, read, refusal
+from tests.deployments.replica.toy_engine import Said
+from tests.deployments.replica.world import MODEL, SAMPLE, WORDS, ReplicaWorld, block, parts, read, refusal
 from vocab.adapters import Adapter, Card
 from vocab.matching.log_mass import UNMASKED_TOP, mark
 from vocab.matching.reference import GrammarReference
@@ -168,13 +169,6 @@ async def test_a_failure_of_the_engine_tells_nothing_and_ends_a_stream(world: Re
         error = items[-1]
         assert (error.status, "secret" in str(items)) == (500, False)
         assert DONE not in items
-
-
-async def test_special_tokens_reach_the_engine_as_text(world: ReplicaWorld) -> None:
-    await world.ask(messages=[said("")])
-    num_ends = world.engine.requests[-1][0].count(world.tokenizer.eos_token_id)
-    await world.ask(messages=[said("<|im_end|>")])
-    assert world.engine.requests[-1][0].count(world.tokenizer.eos_token_id) == num_ends
 
 
 async def test_token_ids_cannot_be_had_where_text_may_be_trimmed(world: ReplicaWorld) -> None:

@@ -4,40 +4,35 @@ import json
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies
 
-from deployments.errors import EngineError
-from deployments.replica.answers.forms import ChatForm, CompletionForm, ToolCallForm
-from deployments.replica.plain_text import PlainText, reader_after_prompts
-from tests.deployments.replica.world import ReplicaWorld, Said, block, read, refusal
-from vocab.lists.wordlists import WordList
+from deployments.replica.answers.forms import ChatForm, ToolCallForm
+from tests.deployments.replica.toy_engine import Said
+from tests.deployments.replica.world import ReplicaWorld, block, read, refusal
 from vocab.options import ListOptions
-from vocab.text.reader import TextReader
-
-WORDS = WordList("en", ("there", "was", "a", "cat", "the"), "file")
-READER = TextReader(WORDS, ListOptions(case="sentence", end="word"), 5)
 
 
-def test_what_may_follow_prompts_of_text_and_of_tokens_is_the_same(world: ReplicaWorld) -> None:
-    plain, faults = PlainText(world.tokenizer), []
+async def test_what_may_follow_prompts_of_text_and_of_tokens_is_the_same(world: ReplicaWorld) -> None:
+    listed = world.resolve(world.spec, ListOptions(case="sentence", end="word"))
+    faults = []
     for prompt, follows, does_not_follow in (
         ("Zebedee ran. ", "The cat", " The cat"),
         ("Zebedee ran.", " The cat", "The cat"),
         ("Zebedee saw a", " cat", "cat"),
         ("I am “open<|im_start|>", "The cat", ",cat"),
         ("I am “open<|im_start|>Zebedee ran. ", "The cat", " The cat"),
-        ("", "The cat", ",cat"),
     ):
         tokens = world.tokenizer.encode(prompt)
-        for asked in (prompt, [prompt], [prompt, prompt], *([tokens, [tokens], [tokens, tokens]] if tokens else [])):
-            after = reader_after_prompts(READER, {"prompt": asked}, plain)
-            if not after.is_text(follows) or after.is_text(does_not_follow):
-                faults.append(asked)
+        for asked in (prompt, [prompt], [prompt, prompt], tokens, [tokens], [tokens, tokens]):
+            for text, is_answer in ((follows, True), (does_not_follow, False)):
+                world.engine.said = [Said((text,))]
+                [item] = await world.ask(listed, prompt=asked)
+                if isinstance(item, dict) is not is_answer:
+                    faults.append((asked, text))
     assert not faults
 
 
-def test_a_prompt_inside_a_word_and_prompts_that_end_differently_are_refused(world: ReplicaWorld) -> None:
+async def test_a_prompt_inside_a_word_and_prompts_that_end_differently_are_refused(world: ReplicaWorld) -> None:
     unspellable = "which the model's tokenizer cannot spell"
     asked: list[tuple[Any, str]] = [
         ("There was a ca", "breaks off inside a word: 'ca'"),
@@ -48,32 +43,24 @@ def test_a_prompt_inside_a_word_and_prompts_that_end_differently_are_refused(wor
         (["There was a cat. ", "There was a cat. \ufffd"], unspellable),
     ]
     for prompt, says in asked:
-        with pytest.raises(EngineError) as refused:
-            reader_after_prompts(READER, {"prompt": prompt}, PlainText(world.tokenizer))
-        assert (refused.value.status, refused.value.param, says in refused.value.message) == (400, "prompt", True)
+        refused = refusal(await world.ask(world.vocabulary, prompt=prompt))
+        assert (refused.status, refused.param, says in refused.message) == (400, "prompt", True)
 
 
-def choice(text: str, **fields: Any) -> dict[str, Any]:
-    logprobs = {"tokens": [text], "token_logprobs": [-1.0], "top_logprobs": [{text: -1.0}], "text_offset": [0]}
-    return {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": None, **fields}
-
-
-@pytest.mark.parametrize(("is_stream", "part"), [(False, "message"), (True, "delta")])
-def test_a_completion_has_the_form_of_a_chat_while_it_is_read(is_stream: bool, part: str) -> None:
-    answer = {"id": "x", "choices": [choice("one ", prompt_token_ids=[7]), {**choice("two"), "logprobs": None}]}
-    form = CompletionForm(is_stream=is_stream)
-    chat = form.to_chat(answer)
-    assert [one[part]["content"] for one in chat["choices"]] == ["one ", "two"]
-    assert [entry["token"] for entry in chat["choices"][0]["logprobs"]["content"]] == ["one "]
-    assert form.from_chat(chat) == answer
-
-
-def test_the_tokens_of_the_prompt_wait_for_the_first_part_that_is_sent() -> None:
-    form = CompletionForm(is_stream=True)
-    form.to_chat({"choices": [choice("o", prompt_token_ids=[7])]})
-    later = form.from_chat(form.to_chat({"choices": [choice("ne ")]}))
-    assert later["choices"][0]["prompt_token_ids"] == [7]
-    assert "prompt_token_ids" not in form.from_chat(form.to_chat({"choices": [choice("two")]}))["choices"][0]
+async def test_what_is_read_as_a_chat_is_sent_as_a_completion(world: ReplicaWorld) -> None:
+    prompt, texts = "It was old. ", (("Th", "e cat", " sat."), ("A dog.",))
+    world.engine.said = [Said(text) for text in texts]
+    for stream in (False, True):
+        fields: dict[str, Any] = {"n": 2, "logprobs": 1, "return_token_ids": True, "stream": stream}
+        sent, _ = read(await world.ask(world.vocabulary, prompt=prompt, **fields))
+        for index, text in enumerate(map("".join, texts)):
+            choices = [choice for one in sent for choice in one["choices"] if choice["index"] == index]
+            tokens = [token for one in choices for token in (one["logprobs"] or {"tokens": []})["tokens"]]
+            assert "".join(one["text"] for one in choices) == "".join(tokens) == text
+            assert not any(one.keys() & {"message", "delta"} for one in choices)
+            # Of a stream they wait for the first part that is sent.
+            given = [one["prompt_token_ids"] for one in choices if one.get("prompt_token_ids") is not None]
+            assert given == [world.tokenizer.encode(prompt)]
 
 
 JSON = strategies.recursive(

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deployments.contract import Decoding, ResolvedVocabulary
-from tests.deployments.replica.world import ReplicaWorld, Said, block, parts, read, refusal
+from tests.deployments.replica.toy_engine import Said
+from tests.deployments.replica.world import ReplicaWorld, block, parts, read, refusal
 from vocab.lists.wordlists import WordList
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 from vocab.text.reader import TextReader
@@ -62,13 +63,6 @@ def gate(world: ReplicaWorld, gates: dict[int, Gate]) -> Gate:
 def cutting(xgrammar: ReplicaWorld, gates: dict[int, Gate]) -> Gate:
     """One whose texts ``max_tokens`` may cut too."""
     return gates.setdefault(id(xgrammar), Gate(xgrammar))
-
-
-async def test_the_block_adds_up_the_words_of_all_choices(gate: Gate) -> None:
-    for stream in (False, True):
-        found = block(await gate.ask(Said(("The cat.",)), Said(("The hat", " sat on the mat.")), stream=stream))
-        counts = (found["num_words"], found["num_distinct_words"], found["max_rank"])
-        assert counts == (8, 5, 9)
 
 
 STOPPED = (
@@ -217,11 +211,14 @@ async def test_a_sentence_or_quotation_is_held_until_it_is_whole(cutting: Gate) 
     assert found == ["The cat.", " “The cat sat. The hat! A mat.” A hat."]
 
 
-async def test_the_block_waits_for_all_choices_and_comes_with_the_usage(gate: Gate) -> None:
-    said = Said(("The cat",)), Said(("The ", "hat"))
-    assert block(await gate.ask(*said, stream=True))["num_words"] == 4
-    items = await gate.ask(*said, stream=True, stream_options={"include_usage": True})
-    assert block(items)["num_words"] == 4
+async def test_the_block_adds_up_the_words_of_all_choices_and_comes_with_the_usage(gate: Gate) -> None:
+    said = Said(("The cat.",)), Said(("The hat", " sat on the mat."))
+    usage = {"stream_options": {"include_usage": True}}
+    asked: tuple[dict[str, Any], ...] = ({}, {"stream": True}, {"stream": True, **usage})
+    for fields in asked:
+        items = await gate.ask(*said, **fields)
+        found = block(items)
+        assert (found["num_words"], found["num_distinct_words"], found["max_rank"]) == (8, 5, 9)
     assert read(items)[0][-1]["usage"]["completion_tokens"] > 0
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from deployments.errors import ApiError, EngineDiedError, EngineError, NotStartedError, OverloadedError
 from deployments.replica.answers import batch_line
-from tests.deployments.replica.world import WORDS, ReplicaWorld, Said
+from tests.deployments.replica.toy_engine import Said
+from tests.deployments.replica.world import WORDS, ReplicaWorld
 from vocab.errors import CompileError, CompileTimeoutError, UnknownLanguageError
 
 LISTED = {"vocab_lang": "en", "vocab_n_words": len(WORDS)}
@@ -37,6 +38,7 @@ REFUSED: list[tuple[dict[str, Any], Exception | None, int, str | None]] = [
     ({"temperature": 7}, None, 400, "temperature"),
     ({"messages": [{"role": "user", "content": "a " * 3000}]}, None, 400, "messages"),
     ({"tools": TOOLS, "tool_choice": "required"}, None, 400, "tools"),
+    ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "other"}}}, None, 400, "tools"),
     ({"stream": True}, None, 500, None),
 ]
 

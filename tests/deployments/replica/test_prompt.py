@@ -1,8 +1,9 @@
 """What the model is told of its vocabulary, and where it stands."""
 
+from copy import deepcopy
+from itertools import product
 from typing import Any
 
-import pytest
 from transformers import AutoTokenizer
 
 from deployments.replica.engine import configuration
@@ -33,36 +34,28 @@ def test_every_built_in_list_has_a_line_of_its_own_language_and_any_other_the_en
         assert hint_line(other) == ENGLISH
 
 
-@pytest.mark.parametrize("takes_system", [True, False])
-@pytest.mark.parametrize("role", ["system", "developer"])
-def test_the_line_is_the_last_of_the_clients_own_system_message(role: str, takes_system: bool) -> None:
+def test_the_line_ends_a_system_message_or_stands_before_the_users_first_text() -> None:
+    assistant, system = {"role": "assistant", "content": "Yes?"}, {"role": "system", "content": LINE}
     parts = [{"type": "text", "text": "Be kind."}, {"type": "text", "text": "Be brief."}]
-    for content, expected in [
-        ("Be kind.", f"Be kind.\n{LINE}"),
-        (parts, f"Be kind.\nBe brief.\n{LINE}"),
-        ("", LINE),
-        ([], LINE),
-        (None, LINE),
-    ]:
-        messages: list[dict[str, Any]] = [{"role": role, "content": content, "name": "n"}, USER]
-        result = with_line(messages, LINE, takes_system=takes_system)
-        assert result == [{"role": role, "content": expected, "name": "n"}, USER]
-        assert messages[0]["content"] == content
-
-
-def test_without_one_the_line_is_a_system_message_before_the_others() -> None:
-    assert with_line([USER], LINE, takes_system=True) == [{"role": "system", "content": LINE}, USER]
-    later = [USER, {"role": "system", "content": "Be kind."}]
-    assert with_line(later, LINE, takes_system=True) == [{"role": "system", "content": LINE}, *later]
-
-
-def test_where_the_template_takes_none_the_line_stands_before_the_users_first_text() -> None:
-    assistant = {"role": "assistant", "content": "Yes?"}
-    result = with_line([assistant, USER, assistant, USER], LINE, takes_system=False)
-    assert result == [assistant, {"role": "user", "content": f"{LINE}\n\nHello"}, assistant, USER]
-    parts = {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
-    assert with_line([parts], LINE, takes_system=False) == [{"role": "user", "content": f"{LINE}\n\nHello"}]
-    assert with_line([assistant], LINE, takes_system=False) == [assistant]
+    hinted, later = {"role": "user", "content": f"{LINE}\n\nHello"}, [USER, {"role": "system", "content": "Be kind."}]
+    asked: list[tuple[list[dict[str, Any]], bool, list[dict[str, Any]]]] = [
+        ([USER], True, [system, USER]),
+        (later, True, [system, *later]),
+        ([assistant, USER, assistant, USER], False, [assistant, hinted, assistant, USER]),
+        ([{"role": "user", "content": [{"type": "text", "text": "Hello"}]}], False, [hinted]),
+        ([assistant], False, [assistant]),
+    ]
+    joined = (("Be kind.", f"Be kind.\n{LINE}"), (parts, f"Be kind.\nBe brief.\n{LINE}"))
+    for role, takes_system in product(("system", "developer"), (True, False)):
+        for content, expected in (*joined, ("", LINE), ([], LINE), (None, LINE)):
+            own = {"role": role, "content": content, "name": "n"}
+            asked.append(([own, USER], takes_system, [{**own, "content": expected}, USER]))
+    faults = []
+    for messages, takes_system, result in asked:
+        before = deepcopy(messages)
+        if with_line(messages, LINE, takes_system=takes_system) != result or messages != before:
+            faults.append((before, takes_system))
+    assert not faults
 
 
 RAISES = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}{{ messages }}"

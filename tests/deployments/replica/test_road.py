@@ -24,20 +24,8 @@ from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
 
 WORDS = [
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "sat",
-    "runs",
-    "in front of",
-    "well-known",
-    "don't",
-    "mat",
-    "café",
-    "is",
-    "cat's-eye",
-]
+    "the", "a", "cat", "dog", "sat", "runs", "in front of", "well-known", "don't", "mat", "café", "is", "cat's-eye",
+]  # fmt: skip
 STOP = 2
 
 CASES: list[tuple[dict[str, Any], Rules]] = [

@@ -9,7 +9,10 @@ import pytest
 from deployments.contract import VocabularySpec
 from deployments.errors import ApiError
 from deployments.replica.word_tools import rewrite
-from tests.deployments.replica.world import ReplicaWorld, Said, read, refusal
+from tests.deployments.replica.toy_engine import Said
+from tests.deployments.replica.world import ReplicaWorld, read, refusal
+from vocab.lists.wordlists import WordList
+from vocab.text.segmented.segmenter import ListSegments
 
 WORDS = (
     "the", "a", "an", "cat", "dog", "apple", "ate", "eat", "eats", "big", "it", "was", "buy", "bought", "and", "sat",
@@ -17,38 +20,51 @@ WORDS = (
 LIKELY = {
     "The": {" cat": 0.4, " dog": 0.3, " apple": 0.1},
     'means the same as "': {"bought": 0.5, "buy": 0.2, "dog": 0.1},
+    "我们去": {"学校": 0.5, "公园": 0.2, "的": 0.1},
+    "同义词是“": {"公园": 0.5, "大学": 0.3, "学校": 0.1},
 }
 """By the end of a text, what may come next; everything else shares what is left."""
 
-WORTH = {"bought": 50.0, "Dog": 3.0, "dog": 2.0, "It ate an apple": 90.0, "It bought it": 60.0}
+WORTH = {"bought": 50.0, "Dog": 3.0, "dog": 2.0, "It ate an apple": 90.0, "It bought it": 60.0, "大学": 10.0}
 """Log-probability that a text has for a part of it."""
+
+CHINESE = ("我们", "喜欢", "学校", "公园", "大学", "中国", "去", "在", "的", "人", "国", "猫")
 
 
 class Tools:
-    """A replica with a list of these words, whose engine finds next words in the table."""
+    """A replica with lists of these words, whose engine finds next words in the table."""
 
     def __init__(self, world: ReplicaWorld) -> None:
         self.world = world
         world.add_list(WORDS, "en-tools")
+        world.add_list(CHINESE, "zh")
         self.spec = VocabularySpec(lang="en-tools", n_words=len(WORDS))
         world.engine.table = self._row
         world.engine.worth = lambda text: sum(value for part, value in WORTH.items() if part in text)
 
     def _row(self, tokens: list[int]) -> Any:
-        text = self.world.tokenizer.decode(tokens)
-        likely = next((after for end, after in LIKELY.items() if text.endswith(end)), {})
-        num_tokens = len(self.world.tokenizer)
-        row = np.full(num_tokens, (1 - sum(likely.values())) / num_tokens)
-        if text.endswith(tuple(f" {word}" for word in WORDS)) or text.rpartition('"')[2] in WORDS:
+        token_bytes = self.world.speller.facts.token_bytes
+        written, text = b"".join(token_bytes[token] for token in tokens), self.world.tokenizer.decode(tokens)
+        likely = dict[int, float]()
+        for end, after in LIKELY.items():
+            for piece, share in after.items():
+                begun = end.encode()
+                for number, token in enumerate(self._tokens(piece)):
+                    if written.endswith(begun):
+                        likely[token] = likely.get(token, 0) + (0.999 if number else share)
+                    begun += token_bytes[token]
+        row = np.full(len(token_bytes), (1 - sum(likely.values())) / len(token_bytes))
+        is_word = text.endswith((*CHINESE, *(f" {word}" for word in WORDS))) or text.rpartition('"')[2] in WORDS
+        if is_word and not likely:
             row[:] = 1e-9
-            row[self._token(".")] = 1 - 1e-9 * num_tokens
-        for piece, share in likely.items():
-            row[self._token(piece)] += share
+            likely = dict.fromkeys(self._tokens("。" if text.endswith(CHINESE) else "."), 1 - 1e-9 * len(row))
+        for token, share in likely.items():
+            row[token] += share
         return np.log(row / row.sum())
 
-    def _token(self, piece: str) -> int:
-        [token] = self.world.tokenizer.encode(piece, add_special_tokens=False)
-        return int(token)
+    def _tokens(self, piece: str) -> list[int]:
+        tokens: list[int] = self.world.tokenizer.encode(piece, add_special_tokens=False)
+        return tokens
 
     async def items(self, tool: Any, spec: VocabularySpec | None = None, **body: Any) -> list[Any]:
         usual: dict[str, Any] = {"top": 5}
@@ -212,3 +228,37 @@ async def test_a_client_that_leaves_ends_what_runs_in_the_engine(tools: Tools) -
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
     assert tools.world.engine.num_running == 0
+
+
+@pytest.fixture
+def chinese(tools: Tools) -> Tools:
+    """The same in Chinese, whose words a dictionary finds."""
+    tools.spec = VocabularySpec(lang="zh", n_words=len(CHINESE))
+    return tools
+
+
+async def test_next_words_are_what_a_longest_match_cuts_off(chinese: Tools) -> None:
+    result = await chinese.one("next", text="我们去", top=3)
+    found = {entry["word"]: entry["probability"] for entry in result["data"]}
+    assert found == pytest.approx({"学校": 0.5, "公园": 0.2, "的": 0.1}, abs=0.01)
+
+
+async def test_other_words_stand_as_words_in_the_place_of_one(chinese: Tools) -> None:
+    result = await chinese.one("swap", text="我们去动物园。", start=3, end=6)
+    assert (result["word"], result["data"][0]["word"]) == ("动物园", "大学")
+    assert result["data"][0]["text"] == "我们去大学。"
+    segments = ListSegments(WordList("zh", CHINESE, "file"), len(CHINESE), "longest")
+    assert all(segments.has_word("我们去", entry["word"], "。") for entry in result["data"])
+
+
+async def test_what_is_no_word_of_the_dictionary_is_not_swapped(chinese: Tools) -> None:
+    error = await chinese.refusal("swap", text="我们去动物园。", start=3, end=5)
+    assert (error.status, error.param) == (400, "start")
+    assert "the nearest is '动物园', from 3 to 6" in error.message
+
+
+async def test_a_text_is_rewritten_without_blanks_between_its_sentences(chinese: Tools) -> None:
+    result = await chinese.one("rewrite", text="我们去学校。我们喜欢动物园。")
+    assert result["text"] == "我们去学校。我们喜欢大学。"
+    assert result["changes"] == [{"start": 10, "end": 13, "from": "动物园", "to": "大学"}]
+    assert result["coverage"]["after"] == 1

@@ -1,20 +1,28 @@
-"""An engine client as vLLM's, over made-up probabilities: it keeps to the list, and fails, lies and stalls on demand.
+"""Engine clients as vLLM's, over made-up probabilities: they keep to the list, and fail, lie and stall on demand.
 
-Its probabilities depend on the last token and on how many there are, so a text's log p can be counted again.
+The probabilities of ``ToyEngine`` depend on the last token and on how many there are, so a text's log p can be counted
+again. ``LeakyEngine`` serves a whole replica, vLLM's server included; its mask lets one step in fifty through, and it
+says what a test wants.
 """
 
 import asyncio
 import itertools
 import math
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from copy import copy
+from itertools import zip_longest
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from vllm.logprobs import FlatLogprobs, Logprob
 from vllm.outputs import CompletionOutput, RequestOutput
+from vllm.renderers import renderer_from_config
 from vllm.sampling_params import RequestOutputKind, SamplingParams
+from vllm.v1.engine.detokenizer import IncrementalDetokenizer
+from vllm.v1.engine.input_processor import InputProcessor
+from vllm.v1.outputs import LogprobsTensors
 
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.log_mass import pack
@@ -146,6 +154,154 @@ class ToyEngine:
         mask = np.zeros((len(self.tokenizer) + 31) // 32, dtype=np.int32)
         matcher.fill_bitmask(mask)
         return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+
+
+class Said(NamedTuple):
+    """A text that an engine writes in these parts, whatever its mask says; each of its tokens has one of ``tops``."""
+
+    parts: Sequence[str]
+    finish_reason: str = "stop"
+    stop_reason: str | None = None
+    tops: Sequence[Mapping[int, float]] = ()
+
+
+class LeakyEngine(ToyEngine):
+    """One step in fifty may take any token; the matcher goes on as if the token had not been."""
+
+    logger_manager = None
+
+    def __init__(self, tokenizer: Any, lists: EngineCache, config: Any) -> None:
+        super().__init__(tokenizer, lists)
+        self.vllm_config, self.model_config = config, config.model_config
+        self.renderer, self.input_processor = renderers(config)
+        self.num_unmasked = self.num_sequences = 0
+        self.reset()
+        self._chance = np.random.default_rng(11)
+        logits = self._chance.normal(size=(8, len(tokenizer))) * 3
+        self._log_ps = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+    def reset(self) -> None:
+        """Write by the masks again, and forget what it was asked."""
+        self.leaks = self.stalls = self.errored = False
+        """Whether masks fail, whether a text's second part never comes, and whether it is dead."""
+        self.said: Sequence[Said] = ()
+        """What it writes in place of what it would draw, one after the other for each choice."""
+        self.table: Callable[[list[int]], Any] | None = None
+        """In place of its own log-probabilities."""
+        self.worth: Callable[[str], float] | None = None
+        """Of a whole text, in place of the log-probability of its last token."""
+        self.has_rows, self.failure, self.finish_reason = True, None, None
+        self.most_sequences = 0
+        self.requests.clear()
+        self.salts.clear()
+
+    def check_admission(self, num_sequences: int) -> None: ...
+
+    async def is_tracing_enabled(self) -> bool:
+        return False
+
+    async def get_supported_tasks(self) -> tuple[str, ...]:
+        return ("generate",)
+
+    async def add_lora(self, request: Any) -> bool:
+        return True
+
+    def log_p(self, tokens: list[int]) -> Any:
+        return self.table(tokens) if self.table is not None else self._log_ps[(tokens[-1] + len(tokens)) % 8]
+
+    async def generate(
+        self, prompt: Any, params: SamplingParams, request_id: str, **options: Any
+    ) -> AsyncGenerator[RequestOutput, None]:
+        tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt["prompt_token_ids"])
+        self.requests.append((tokens, params, request_id, options))
+        self.salts.add(None if isinstance(prompt, str) else prompt.get("cache_salt"))
+        self.num_running += 1
+        self.num_sequences += params.n
+        self.most_sequences = max(self.most_sequences, self.num_sequences)
+        try:
+            if self.failure is not None and params.output_kind != RequestOutputKind.DELTA:
+                raise self.failure
+            if self.stalls and params.max_tokens == 1:
+                await asyncio.sleep(3600)
+            if params.max_tokens == 1 and params.structured_outputs is None:
+                await asyncio.sleep(0)
+                yield self._read(tokens, params, request_id)
+                return
+            write = self._say if self.said else self._text
+            texts = [write(tokens, params, index) for index in range(params.n)]
+            if params.output_kind == RequestOutputKind.DELTA:
+                parts = [[part] for step in zip_longest(*texts) for part in step if part is not None]
+            else:
+                parts = [[joined(text) for text in texts]]
+            for part in parts:
+                await asyncio.sleep(3600 if self.stalls and part is parts[-1] else 0)
+                yield RequestOutput(request_id, None, tokens, None, part, part is parts[-1])
+                if self.failure is not None:
+                    raise self.failure
+        finally:
+            self.num_running -= 1
+            self.num_sequences -= params.n
+
+    def _read(self, tokens: list[int], params: SamplingParams, request_id: str) -> RequestOutput:
+        """One token, with the row after the prompt, or the log-probability of each of its tokens."""
+        result: Any = [None]
+        for place in range(1, len(tokens)) if params.prompt_logprobs is not None else ():
+            log_p = -0.1 if self.worth is not None else float(self.log_p(tokens[:place])[tokens[place]])
+            result.append({tokens[place]: Logprob(log_p)})
+        if self.worth is not None and params.prompt_logprobs is not None:
+            result[-1] = {tokens[-1]: Logprob(self.worth(self.tokenizer.decode(tokens)))}
+        if params.prompt_logprobs is None and self.has_rows:
+            nothing = torch.zeros(1, dtype=torch.int32)
+            row = torch.from_numpy(self.log_p(tokens).astype(np.float32))
+            result = [LogprobsTensors(nothing, row[None], nothing)]
+        logprobs: Any = None if params.logprobs is None else [{0: Logprob(-1.0, 1)}]
+        drawn = CompletionOutput(0, "", [0], None, logprobs, finish_reason=self.finish_reason or "length")
+        return RequestOutput(request_id, None, tokens, result, [drawn], finished=True)
+
+    def _say(self, tokens: list[int], params: SamplingParams, index: int) -> list[CompletionOutput]:
+        said, tops = self.said[index % len(self.said)], iter(self.said[index % len(self.said)].tops)
+        made = []
+        for part in said.parts:
+            # vLLM's server sends nothing for an output without tokens.
+            written = self.tokenizer.encode(part, add_special_tokens=False) or [self.tokenizer.eos_token_id]
+            entries = [{one: Logprob(-1.0, pack(-0.5, -0.5)), **_entries(next(tops, {}))} for one in written]
+            logprobs: Any = None if params.logprobs is None else entries
+            made.append(CompletionOutput(index, part, written, None, logprobs))
+        made[-1].finish_reason, made[-1].stop_reason = said.finish_reason, said.stop_reason
+        return made
+
+    def _text(self, tokens: list[int], params: SamplingParams, index: int) -> list[CompletionOutput]:
+        made = self._generate(tokens, params, 100 * len(self.requests) + index)
+        request: Any = SimpleNamespace(request_id="", prompt_token_ids=tokens[-16:], sampling_params=params)
+        detokenizer = IncrementalDetokenizer.from_new_request(self.tokenizer, request)
+        for output in made:
+            output.index = index
+            if not params.stop:
+                # The toy's own texts have halves of characters.
+                detokenizer.update(list(output.token_ids), output.finish_reason == "stop")
+                output.text = detokenizer.get_next_output_text(output.finished(), delta=True)
+        return made
+
+    def _allowed(self, matcher: Matcher | None) -> Any:
+        if self.leaks and self._chance.random() < 1 / 50:
+            self.num_unmasked += 1
+            return super()._allowed(None)
+        return super()._allowed(matcher)
+
+
+def _entries(top: Mapping[int, float]) -> dict[int, Logprob]:
+    return {token: Logprob(value, 2) for token, value in top.items()}
+
+
+_RENDERERS: dict[str, tuple[Any, Any]] = {}
+
+
+def renderers(config: Any) -> tuple[Any, Any]:
+    """What vLLM renders and checks prompts with, once for each model: it takes longer than all else of a start."""
+    if config.model_config.model not in _RENDERERS:
+        renderer = renderer_from_config(config)
+        _RENDERERS[config.model_config.model] = renderer, InputProcessor(config, renderer)
+    return _RENDERERS[config.model_config.model]
 
 
 def _log_sum_exp(values: Any) -> float:

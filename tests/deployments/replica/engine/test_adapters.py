@@ -1,4 +1,4 @@
-"""The adapters that an engine is started with and those that it has later, and which of them a request gets."""
+"""The adapters that an engine starts with, merged or not, those that it has later, and which of them a request gets."""
 
 import math
 import shutil
@@ -8,14 +8,23 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
+from peft import PeftModel
 from ray.serve.llm.deployment import LLMServer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from deployments.adapter_register import Register, Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError
 from deployments.replica.engine.configuration import engine_config
-from deployments.replica.engine.loaded_adapters import EngineAdapters, LoadedAdapters, lora_arguments, name_of
-from deployments.replica.engine.merging import adaptable_layers, outline
+from deployments.replica.engine.engine_adapters import (
+    EngineAdapters,
+    adaptable_layers,
+    lora_arguments,
+    merge_model,
+    outline,
+)
+from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.settings.service import Settings, SettingsError
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError, Card
@@ -183,10 +192,6 @@ async def test_one_that_cannot_be_loaded_leaves_nothing(tmp_path: Path) -> None:
         assert not world.engine.lora_requests
 
 
-def test_names_of_keys() -> None:
-    assert (name_of(None), name_of("a"), name_of("a/b@123")) == (None, "a", "a/b")
-
-
 def shaped(name: str, rank: int = 16, module: str = "layers.0.q_proj") -> Adapter:
     return Adapter(name, Path("/adapters") / name, "", {}, {module: {"A": (rank, 64), "B": (64, rank)}}, (), None)
 
@@ -274,3 +279,44 @@ def test_bad_names_and_a_merge_of_several_are_refused() -> None:
     ):
         with pytest.raises(SettingsError, match=message):
             settings(**args)
+
+
+@pytest.fixture(scope="module")
+def spelling_model(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One with a tokenizer."""
+    return write_model(smollm2_path, tmp_path_factory.mktemp("model") / "tiny")
+
+
+def test_a_merged_model_is_a_whole_one_and_computes_what_peft_does(spelling_model: Path, tmp_path: Path) -> None:
+    adapter = Adapter.read("some/a", str(write_adapter(spelling_model, tmp_path / "a")))
+    folder = merge_model(str(spelling_model), adapter, tmp_path / "cache")
+    tokens = AutoTokenizer.from_pretrained(folder)("Once upon a time", return_tensors="pt").input_ids
+    base = AutoModelForCausalLM.from_pretrained(spelling_model)
+    with torch.no_grad():
+        merged = AutoModelForCausalLM.from_pretrained(folder)(tokens).logits
+        plain = base(tokens).logits
+        adapted = PeftModel.from_pretrained(base, tmp_path / "a")(tokens).logits
+    assert torch.allclose(merged, adapted, atol=1e-3)
+    assert not torch.allclose(merged, plain, atol=1)
+    assert {path.name for path in spelling_model.iterdir()} <= {path.name for path in folder.iterdir()}
+
+
+def test_a_merged_model_is_made_once_for_each_content(spelling_model: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first = Adapter.read("a", str(write_adapter(spelling_model, tmp_path / "a")))
+    other = Adapter.read("a", str(write_adapter(spelling_model, tmp_path / "other")))
+    made = merge_model(str(spelling_model), first, cache)
+    stamp = (made / "model.safetensors").stat().st_mtime_ns
+    assert merge_model(str(spelling_model), first, cache) == made
+    assert (made / "model.safetensors").stat().st_mtime_ns == stamp
+    assert merge_model(str(spelling_model), other, cache) != made
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_one_that_cannot_be_merged_leaves_nothing(spelling_model: Path, tmp_path: Path) -> None:
+    adapter = Adapter.read("a", str(write_adapter(spelling_model, tmp_path / "a")))
+    larger = write_adapter(spelling_model, tmp_path / "b", r=8)
+    (tmp_path / "a" / "adapter_model.safetensors").write_bytes((larger / "adapter_model.safetensors").read_bytes())
+    with pytest.raises(AdapterError, match=r"adapter a: peft cannot merge it"):
+        merge_model(str(spelling_model), adapter, tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())

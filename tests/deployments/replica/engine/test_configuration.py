@@ -1,5 +1,6 @@
 """The engine's arguments, its placement and dtype, and how Ray scales what runs it."""
 
+import inspect
 import logging
 import pickle
 from pathlib import Path
@@ -12,7 +13,7 @@ from vllm.platforms import current_platform
 
 from deployments.replica.engine import configuration
 from deployments.replica.engine.autoscaling import METRIC, POLICY, by_interactive_sequences
-from deployments.replica.engine.configuration import cpu_dtype, engine_config, processor_flags, settle_dtype
+from deployments.replica.engine.configuration import engine_config, processor_flags, settle_dtype
 from deployments.settings.service import Settings, SettingsError
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
@@ -123,50 +124,51 @@ XEON_SAPPHIRE_RAPIDS = EPYC_GENOA | {"amx_tile", "amx_int8", "amx_bf16"}
 GRAVITON_2 = {"fp", "asimd", "atomics"}
 
 
-def test_a_processor_computes_in_bfloat16_only_where_it_can() -> None:
-    for flags, chosen, reason in (
-        (XEON_SAPPHIRE_RAPIDS, "bfloat16", "amx_bf16, avx512_bf16"),
-        (EPYC_GENOA, "bfloat16", "(avx512_bf16)"),
-        (XEON_SKYLAKE, "float32", "none of amx_bf16, avx512_bf16"),
-        (GRAVITON_2 | {"i8mm", "bf16"}, "bfloat16", "(bf16)"),
-        (GRAVITON_2, "float32", "none of"),
-        (set[str](), "float32", "not known"),
-    ):
-        assert cpu_dtype(flags)[0] == chosen
-        assert reason in cpu_dtype(flags)[1]
-
-
 def test_the_flags_are_those_that_linux_tells(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(
-        "processor\t: 0\nbugs\t\t: spectre_v1\nflags\t\t: fpu avx2\n\nprocessor\t: 1\nflags\t\t: fpu avx2\n"
-    )
-    assert processor_flags(cpuinfo) == {"fpu", "avx2"}
-    cpuinfo.write_text("processor\t: 0\nFeatures\t: fp asimd bf16\n")
-    assert processor_flags(cpuinfo) == {"fp", "asimd", "bf16"}
+    for text, flags in (
+        (
+            "processor\t: 0\nbugs\t\t: spectre_v1\nflags\t\t: fpu avx2\n\nprocessor\t: 1\nflags\t\t: fpu avx2\n",
+            "fpu avx2",
+        ),
+        ("processor\t: 0\nFeatures\t: fp asimd bf16\n", "fp asimd bf16"),
+    ):
+        cpuinfo.write_text(text)
+        assert processor_flags(cpuinfo) == set(flags.split())
     assert processor_flags(tmp_path / "none") == frozenset()
 
 
 def test_an_engine_gets_what_fits_its_own_node_and_why_is_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(configuration, "processor_flags", lambda: frozenset(XEON_SKYLAKE))
     # Serve's logger passes on nothing, or all twice, as what ran before has left it.
     monkeypatch.setattr(configuration, "logger", logging.getLogger("tests"))
     caplog.set_level(logging.INFO, "tests")
     auto: dict[str, Any] = {"torch_dtype": "bfloat16", "engine_kwargs": {"dtype": "auto"}}
-    for is_cpu, args, chosen in (
-        (True, {}, "float32"), (True, {"torch_dtype": "bfloat16"}, "bfloat16"), (True, auto, "float32"),
-        (True, {"torch_dtype": "float16"}, "float16"), (False, {}, "auto"),
-    ):  # fmt: skip
-        monkeypatch.setattr(current_platform, "is_cpu", lambda is_cpu=is_cpu: is_cpu)
+    for flags, args, chosen, reason in (
+        (XEON_SAPPHIRE_RAPIDS, {}, "bfloat16", "amx_bf16, avx512_bf16"),
+        (EPYC_GENOA, {}, "bfloat16", "(avx512_bf16)"),
+        (XEON_SKYLAKE, {}, "float32", "none of amx_bf16, avx512_bf16"),
+        (GRAVITON_2 | {"i8mm", "bf16"}, {}, "bfloat16", "(bf16)"),
+        (GRAVITON_2, {}, "float32", "none of"),
+        (set[str](), {}, "float32", "not known"),
+        (XEON_SKYLAKE, auto, "float32", "none of"),
+        (XEON_SKYLAKE, {"torch_dtype": "bfloat16"}, "bfloat16", None),
+        (XEON_SKYLAKE, {"torch_dtype": "float16"}, "float16", None),
+        # On a GPU.
+        (None, {}, "auto", None),
+    ):
+        caplog.clear()
+        monkeypatch.setattr(configuration, "processor_flags", lambda flags=flags: frozenset(flags or ()))
+        monkeypatch.setattr(current_platform, "is_cpu", lambda flags=flags: flags is not None)
         config = engine_config(settings(**args))
         # As where the application is built: Ray keeps the engine's arguments beside those of the configuration.
         assert config.get_engine_config().engine_kwargs["dtype"] != "float32"
         config = pickle.loads(pickle.dumps(config))  # noqa: S301
         settle_dtype(config)
         assert config.get_engine_config().engine_kwargs["dtype"] == config.engine_kwargs["dtype"] == chosen
-    assert "torch_dtype auto: float32, for the processor has none of" in caplog.records[0].getMessage()
+        logged = [record.getMessage() for record in caplog.records]
+        assert logged == [] if reason is None else reason in logged[0]
 
 
 DEPLOYMENT = DeploymentID("Replica", "wordbound")
@@ -176,24 +178,13 @@ def context_of(*sequences: float, num_requests: float) -> AutoscalingContext:
     """Two running replicas, the first of which report so many sequences; the aim is 10 in each."""
     replicas = [ReplicaID(str(number), DEPLOYMENT) for number in range(2)]
     reported = dict(zip(replicas, sequences, strict=False))
-    facts: dict[str, Any] = dict.fromkeys(("last_scale_up_time", "last_scale_down_time", "current_time"))
-    return AutoscalingContext(
-        deployment_id=DEPLOYMENT,
-        deployment_name=DEPLOYMENT.name,
-        app_name=DEPLOYMENT.app_name,
-        current_num_replicas=2,
-        target_num_replicas=2,
-        running_replicas=replicas,
-        total_num_requests=num_requests,
-        total_queued_requests=0,
-        aggregated_metrics={METRIC: reported} if reported else {},
-        raw_metrics=None,
-        capacity_adjusted_min_replicas=0,
-        capacity_adjusted_max_replicas=9,
-        policy_state={},
-        config=AutoscalingConfig(target_ongoing_requests=10, policy=AutoscalingPolicy(policy_function=POLICY)),
-        **facts,
-    )
+    facts: dict[str, Any] = {
+        **dict.fromkeys(inspect.signature(AutoscalingContext).parameters),
+        "total_num_requests": num_requests,
+        "aggregated_metrics": {METRIC: reported} if reported else {},
+        "config": AutoscalingConfig(target_ongoing_requests=10, policy=AutoscalingPolicy(policy_function=POLICY)),
+    }
+    return AutoscalingContext(**facts)
 
 
 def test_replicas_are_for_interactive_sequences_and_one_stays_for_lines() -> None:

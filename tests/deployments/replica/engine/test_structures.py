@@ -13,10 +13,10 @@ import pytest
 from transformers import AutoTokenizer
 
 from deployments.errors import ApiError
-from deployments.replica.engine import structures as module
 from deployments.replica.engine.structures import Structures, compiles_tools, structures
 from deployments.settings.keys import NO_OWNER
 from tests.deployments.processes import is_gone, wait_until
+from tests.deployments.replica.world import ReplicaWorld
 from vocab.compiler.jobs import CheckStructure, Reply
 from vocab.errors import CompileError, CompileQueueError, CompileTimeoutError, StructureError
 
@@ -53,29 +53,6 @@ async def real(smollm2_path: Path) -> AsyncIterator[Structures]:
     await made.close()
 
 
-class Process:
-    """A compile process that refuses or fails on demand, and counts."""
-
-    def __init__(self, reply: Reply | Exception) -> None:
-        self.reply = reply
-        self.asked: list[CheckStructure] = []
-
-    async def ask(self, job: CheckStructure, owner: str) -> Reply:
-        assert owner == "alice"
-        self.asked.append(job)
-        await asyncio.sleep(0)
-        if isinstance(self.reply, Exception):
-            raise self.reply
-        return self.reply
-
-
-@pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Process:
-    made = Process(Reply())
-    monkeypatch.setattr(module, "ProcessInTurns", lambda *_: made)
-    return made
-
-
 async def test_the_process_ends_what_is_slow_and_lives(real: Structures) -> None:
     assert await refusal(real, {"messages": []}) is None
     assert pids(real) == [], "nothing to compile, and a process"
@@ -99,21 +76,20 @@ async def test_the_process_ends_what_is_slow_and_lives(real: Structures) -> None
     wait_until(lambda: is_gone(pid))
 
 
-async def test_a_result_is_asked_for_once(process: Process) -> None:
-    found = Structures(None, 0)
-    process.reply = Reply(error=StructureError("it is odd"))
-    first, second = await asyncio.gather(*(refusal(found, with_schema(GOOD)) for _ in range(2)))
-    third = await refusal(found, with_schema(GOOD))
-    for refused in (first, second, third):
-        assert refused is not None
-        assert refused.message == "The engine cannot compile 'response_format.json_schema.schema': it is odd."
-    assert len(process.asked) == 1
-    await refusal(found, with_schema({**GOOD, "title": "another"}))
-    assert len(process.asked) == 2
+async def test_a_result_is_asked_for_once(world: ReplicaWorld) -> None:
+    schema = {**GOOD, "title": "once"}
+    world.compiler.reply = Reply(error=StructureError("it is odd"))
+    at_once = await asyncio.gather(*(world.ask(**with_schema(schema)) for _ in range(2)))
+    for items in (*at_once, await world.ask(**with_schema(schema))):
+        refused = items[0].message
+        assert refused == "The engine cannot compile 'response_format.json_schema.schema': it is odd."
+    assert len(world.compiler.asked) == 1
+    await world.ask(**with_schema({**schema, "title": "another"}))
+    assert len(world.compiler.asked) == 2
 
 
-async def test_a_failure_is_told_with_a_time_and_forgotten(process: Process) -> None:
-    found = Structures(None, 0)
+async def test_a_failure_is_told_with_a_time_and_forgotten(world: ReplicaWorld) -> None:
+    schema = with_schema({**GOOD, "title": "failed"})
     for reply, status, code in (
         (CompileQueueError("as many as may"), 429, "too_many_schemas"),
         (CompileTimeoutError("too long"), 503, "overloaded"),
@@ -121,12 +97,12 @@ async def test_a_failure_is_told_with_a_time_and_forgotten(process: Process) -> 
         # A reply of another kind is no answer.
         (Reply(error=CompileError("out of memory")), 503, "overloaded"),
     ):
-        process.reply = reply
-        refused = await refusal(found, with_schema(GOOD))
-        assert refused is not None
+        world.compiler.reply = reply
+        [refused] = await world.ask(**schema)
         assert (refused.status, refused.code, dict(refused.headers)["Retry-After"]) == (status, code, "2")
-    process.reply = Reply()
-    assert await refusal(found, with_schema(GOOD)) is None
+    world.compiler.reply = Reply()
+    [answer] = await world.ask(**schema)
+    assert isinstance(answer, dict)
 
 
 def test_all_that_vllm_would_compile_is_found() -> None:
@@ -163,15 +139,6 @@ def test_all_that_vllm_would_compile_is_found() -> None:
     assert param == "tools"
     assert json.loads(job.text)["$defs"] == {"a": GOOD}
     assert defined["$defs"] == {"a": GOOD}, "the body was changed"
-
-
-async def test_tools_that_contradict_each_other_are_the_callers_mistake(process: Process) -> None:
-    tools = [tool({"$defs": {"a": {"type": kind}}}, kind) for kind in ("string", "integer")]
-    for choice in ("required", {"type": "function", "function": {"name": "unknown"}}):
-        refused = await refusal(Structures(None, 0), {"tools": tools, "tool_choice": choice})
-        assert refused is not None
-        assert (refused.status, refused.param) == (400, "tools")
-    assert not process.asked
 
 
 def test_parsers_that_constrain_tools_are_known() -> None:
