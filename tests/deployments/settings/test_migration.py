@@ -81,7 +81,7 @@ def test_each_name_has_its_effect_or_a_warning(tmp_path: Path) -> None:
     assert all(old.settings or old.warning for old in OLD_NAMES.values())
     wrong = []
     for name, value, effect in EFFECTS:
-        key = {} if "secret_token" in effect else {"secret_token": "a key"}
+        key: dict[str, Any] = {} if "secret_token" in effect else {"secret_token": "a key"}
         settings = read(tmp_path / ".env", f"{name}={value}", **key)
         warning = OLD_NAMES[name].warning if name in OLD_NAMES else None
         warnings = () if warning is None else (f"{name}: {warning}",)
