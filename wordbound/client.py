@@ -110,7 +110,6 @@ class _Connection(Routes):
         raise self._error(answer)
 
     def _error(self, answer: httpx.Response) -> ServiceError:
-        """Build the error of an answer that is not a success."""
         status = answer.status_code
         try:
             fault = answer.json()["error"]
@@ -304,6 +303,5 @@ def _ssl_context() -> Any:
 
 
 def _message(fault: Any) -> str:
-    """Return the message of an error in one line."""
     message: str = fault["message"]
     return " ".join(message.split())

@@ -335,10 +335,16 @@ class Sources:
             self.warnings.append(f"{path}: these names are no settings and are ignored: {', '.join(unknown)}")
 
 
+def _model_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    field = model.model_fields.get(name)
+    inner = None if field is None else field.annotation
+    return inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
+
+
 def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     for name, value in values.items():
-        inner = model.model_fields[name].annotation if name in model.model_fields else None
-        if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(value, Mapping):
+        inner = _model_of(model, name)
+        if inner is not None and isinstance(value, Mapping):
             yield from _keys(value, inner, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
@@ -347,11 +353,11 @@ def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -
 def _fields_beside(model: type[BaseModel], loc: tuple[int | str, ...]) -> Set[str]:
     """Return the known fields beside an unknown setting: those of the model that it stands in."""
     for part in loc[:-1]:
-        field = model.model_fields.get(str(part))
+        inner = _model_of(model, str(part))
         # What stands in a list or a dictionary is left out: nothing but its names could be said.
-        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
-            return model.model_fields.keys()
-        model = field.annotation
+        if inner is None:
+            break
+        model = inner
     return model.model_fields.keys()
 
 

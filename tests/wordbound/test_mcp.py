@@ -183,32 +183,33 @@ async def test_lists_are_listed(assistant: Assistant) -> None:
     assert (await call(assistant, "list_words", lang="en", offset=1, limit=1)).popitem()[1] == 2
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "message"),
-    [
-        ("write", {"prompt": "Go", "vocab": {"lang": "xx"}}, "There is no list 'xx'. Known: en, es."),
-        ("write", {"prompt": "please refuse", "vocab": EN}, "Too long."),
-        ("write", {"prompt": "please fail", "vocab": EN}, "The server failed on this request. Its id"),
-        ("write", {"prompt": "please be busy", "vocab": EN}, "is busy"),
-        ("write", {"prompt": "Go", "vocab": EN, "must_use": ["two words"] * 99}, "vocab.must_use"),
-        ("write", {"vocab": EN}, "prompt: Field required"),
-        ("write", {"prompt": "Go", "vocab": {"lang": "en"}, "n_words": 5}, "n_words: Extra inputs are not permitted"),
-        ("check_text", {"text": "Go", "vocab": {"lang": "en", "words_in": 5}}, "vocab.words_in: Extra inputs"),
-        ("check_text", {"text": "Go", "vocab": {"lang": "en", "n_words": "few"}}, "vocab.n_words: Input should be"),
-        ("check_text", {"text": ["Go"], "vocab": "en"}, "text: Input should be a valid string; vocab: Input should"),
-        ("rewrite_text", {"text": LONG, "vocab": EN}, "20000"),
-        ("next_words", {"text": "Go", "vocab": EN, "top": 0}, "top: Input should be greater than or equal to 1"),
-        ("swap_word", {"text": TEXT, "word": "dog", "vocab": EN}, "the text does not have the word 'dog': name one"),
-        ("list_words", {"lang": "en", "limit": 100_000}, "limit"),
-        ("list_vocabularies", {"kind": "file"}, "kind: Extra inputs are not permitted"),
-        ("delete", {}, "Unknown tool: delete"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-async def test_bad_input_is_an_error_that_says_what_to_change(
-    assistant: Assistant, tool: str, arguments: dict[str, Any], message: str
-) -> None:
-    assert message in await error_of(assistant, tool, **arguments)
+BAD_INPUT: list[tuple[str, dict[str, Any], str]] = [
+    ("write", {"prompt": "Go", "vocab": {"lang": "xx"}}, "There is no list 'xx'. Known: en, es."),
+    ("write", {"prompt": "please refuse", "vocab": EN}, "Too long."),
+    ("write", {"prompt": "please fail", "vocab": EN}, "The server failed on this request. Its id"),
+    ("write", {"prompt": "please be busy", "vocab": EN}, "is busy"),
+    ("write", {"prompt": "Go", "vocab": EN, "must_use": ["two words"] * 99}, "vocab.must_use"),
+    ("write", {"vocab": EN}, "prompt: Field required"),
+    ("write", {"prompt": "Go", "vocab": {"lang": "en"}, "n_words": 5}, "n_words: Extra inputs are not permitted"),
+    ("check_text", {"text": "Go", "vocab": {"lang": "en", "words_in": 5}}, "vocab.words_in: Extra inputs"),
+    ("check_text", {"text": "Go", "vocab": {"lang": "en", "n_words": "few"}}, "vocab.n_words: Input should be"),
+    ("check_text", {"text": ["Go"], "vocab": "en"}, "text: Input should be a valid string; vocab: Input should"),
+    ("rewrite_text", {"text": LONG, "vocab": EN}, "20000"),
+    ("next_words", {"text": "Go", "vocab": EN, "top": 0}, "top: Input should be greater than or equal to 1"),
+    ("swap_word", {"text": TEXT, "word": "dog", "vocab": EN}, "the text does not have the word 'dog': name one"),
+    ("list_words", {"lang": "en", "limit": 100_000}, "limit"),
+    ("list_vocabularies", {"kind": "file"}, "kind: Extra inputs are not permitted"),
+    ("delete", {}, "Unknown tool: delete"),
+]
+
+
+async def test_bad_input_is_an_error_that_says_what_to_change(assistant: Assistant) -> None:
+    wrong = []
+    async with assistant.connected() as client:
+        for tool, arguments, message in BAD_INPUT:
+            if message not in (found := await error_of(client, tool, **arguments)):
+                wrong.append((tool, str(arguments)[:80], message, found))
+    assert wrong == []
 
 
 async def test_without_a_service_or_its_key_a_tool_says_what_to_do(service: StandInService) -> None:
@@ -302,9 +303,9 @@ def status_of(url: str, **headers: str) -> int:
     return handshake(url, **headers).status_code
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_what_cannot_be_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORDBOUND_API_KEY", raising=False)
+    for options, message in (
         (["--http", "0.0.0.0:8765"], "who reaches 0.0.0.0 would use your key: choose 127.0.0.1, or name --allowed-"),
         (["--http", "[::]:8765"], "who reaches :: would use your key"),
         (["--http", "8765"], "--http takes an address and a port, such as 127.0.0.1:8765, and not '8765'"),
@@ -312,15 +313,8 @@ def status_of(url: str, **headers: str) -> int:
         (["--http", "127.0.0.1:99999"], "--http takes an address and a port"),
         (["--http", "no.such.invalid:80", "--allowed-hosts", "a"], "--http no.such.invalid:80: "),
         (["--url", "http://mcp.example.com"], "set WORDBOUND_API_KEY to a key of the service"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_served_is_refused(options: list[str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WORDBOUND_API_KEY", raising=False)
-    assert_refused(CliRunner().invoke(app, ["mcp", *options]), 2, "wordbound mcp: ", message)
-
-
-def test_an_address_that_is_taken_is_refused() -> None:
+    ):
+        assert_refused(CliRunner().invoke(app, ["mcp", *options]), 2, "wordbound mcp: ", message)
     for url in serving(None):
         address = url.removeprefix("http://")
         assert_refused(CliRunner().invoke(app, ["mcp", "--http", address]), 2, f"--http {address}: ", "in use")

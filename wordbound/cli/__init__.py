@@ -7,9 +7,9 @@ with its input is one line that ends it: an ``InputError``, an error of a list o
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from importlib import import_module
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
@@ -24,6 +24,9 @@ WRONG_INPUT: Final = 2
 NO_SERVICE: Final = 3
 INTERRUPTED: Final = 130
 """By Ctrl-C, as shells have it."""
+
+STANDARD_INPUT: Final = "-"
+"""In place of a file's name."""
 
 _PLAIN: Final[dict[str, Any]] = {
     # Plain text, also where it is read by a program; and a traceback as Python prints it.
@@ -41,6 +44,7 @@ class Command(NamedTuple):
     """Where a command is: the function ``name`` (or ``run_<name>``, where Python has that name) of ``module``.
 
     Attributes:
+        help: What it does, the first line of its own help too; the function's docstring has the rest.
         is_parsed_there: Whether all arguments go to the function as they are, ``--help`` too.
     """
 
@@ -143,37 +147,42 @@ def explain(error: Exception) -> tuple[str, int] | None:
 
 
 def _build(name: str) -> Any:
-    module = import_module(COMMANDS[name].module)
+    command = COMMANDS[name]
+    module = import_module(command.module)
     # `compile` is a function of Python's own.
     function = getattr(module, name, None) or getattr(module, f"run_{name}")
+    text = f"{command.help}\n\n{inspect.getdoc(function) or ''}"
+    settings = {"ignore_unknown_options": True, "help_option_names": []} if command.is_parsed_there else None
     single = typer.Typer(add_completion=False, **_PLAIN)
-    settings = {"ignore_unknown_options": True, "help_option_names": []} if COMMANDS[name].is_parsed_there else None
-    single.command(name, context_settings=settings)(_with_single_options(function))
+    single.command(name, help=text, context_settings=settings)(_with_single_options(function))
     return typer.main.get_command(single)
 
 
 def _with_single_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose parameters that are dataclasses are options of their own, one for each field."""
+    """Return a command whose parameters that are dataclasses are options of their own.
+
+    There is one for each field, or, where the annotation is ``Annotated[Dataclass, "field", …]``, for those fields.
+    """
     signature = inspect.signature(function, eval_str=True)
-    groups: dict[str, Any] = {
-        name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)
-    }
+    groups: dict[str, tuple[Any, list[Field[Any]]]] = {}
     options: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        if name not in groups:
+        annotation = parameter.annotation
+        kind, *names = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+        if not is_dataclass(kind):
             options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
+        groups[name] = kind, [field for field in fields(kind) if not names or field.name in names]
         options += [
             inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-            for field in fields(groups[name])
+            for field in groups[name][1]
         ]
 
     def run(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        for name, (kind, of_kind) in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in of_kind})
         function(**given)
 
-    run.__doc__ = function.__doc__
     run.__annotations__ = {option.name: option.annotation for option in options}
     run.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
     return run

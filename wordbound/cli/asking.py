@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
-from wordbound.cli import InputError
+from wordbound.cli import STANDARD_INPUT, InputError
 from wordbound.client import URL_VARIABLE, Client
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-STANDARD_INPUT: Final = "-"
+    from rich.status import Status
 
 MAX_RETRIES: Final = 4
 """Of a request to a busy service: they are four minutes at most."""
@@ -94,33 +93,11 @@ def note(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-class Waiting:
-    """A spinner with a line of text on standard error; nothing where that is no terminal."""
+def waiting(what: str) -> "Status":
+    """Create a spinner with a line of text on standard error, which shows nothing where that is no terminal."""
+    from rich.console import Console
 
-    def __init__(self, what: str) -> None:
-        self._status: Any = None
-        if sys.stderr.isatty():
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status(what)
-            self._status.start()
-
-    def update(self, what: str) -> None:
-        """Change the text of the spinner while it is shown."""
-        if self._status is not None:
-            self._status.update(what)
-
-    def stop(self) -> None:
-        """Remove the spinner; it may be called again."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
-
-    def __enter__(self) -> "Waiting":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    return Console(stderr=True, force_terminal=sys.stderr.isatty()).status(what)
 
 
 def progress(*columns: Any) -> "Progress":

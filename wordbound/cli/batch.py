@@ -13,8 +13,6 @@ from wordbound.client import DEFAULT_URL, Client
 from wordbound.errors import AwayError
 from wordbound.routes import Call, read_json
 
-ENDPOINT: Final = "/v1/chat/completions"
-
 FIRST_LOOK_S: Final = 1.0
 LAST_LOOK_S: Final = 10.0
 """Between two looks at a batch, the first and the usual ones: a short batch ends soon, and a long one is not asked for
@@ -38,9 +36,8 @@ def batch(
     force: Annotated[bool, typer.Option("--force", help="Write over OUT.")] = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Have a file of requests answered, and wait for the answers.
+    """Lines that fail go to a file beside OUT (answers.errors.jsonl beside answers.jsonl); the exit status is 1 then.
 
-    Lines that fail go to a file beside OUT (answers.errors.jsonl beside answers.jsonl), and the exit status is 1 then.
     The batch runs in the service: after Ctrl-C, a lost connection or a restart the same line with --batch-id, which is
     shown, goes on with it.
     """
@@ -74,15 +71,10 @@ def batch(
 
 def _check_files(source: Path, target: Path, errors: Path, *, force: bool, is_sent: bool) -> None:
     """Refuse a missing or empty IN that is to be sent, and an OUT that exists, is IN or has no folder."""
-    if is_sent:
-        try:
-            is_empty = source.stat().st_size == 0 if source.is_file() else None
-        except OSError as error:
-            raise InputError(f"{source}: {error.strerror}") from None
-        if is_empty is None:
-            raise InputError(f"{source}: there is no such file")
-        if is_empty:
-            raise InputError(f"{source}: there is no request in it")
+    if is_sent and not source.is_file():
+        raise InputError(f"{source}: there is no such file")
+    if is_sent and source.stat().st_size == 0:
+        raise InputError(f"{source}: there is no request in it")
     if not target.parent.is_dir():
         raise InputError(f"{target.parent}: there is no such folder for OUT")
     if source.exists() and any(path.exists() and path.samefile(source) for path in (target, errors)):
@@ -102,8 +94,8 @@ def _start(service: Client, source: Path, window: str) -> str:
     ):
         form = {"files": {"file": (source.name, file, "application/jsonl")}, "data": {"purpose": "batch"}}
         uploaded = service.send(Call("POST", "/v1/files", read_json, form, is_safe=False))
-    asked = {"input_file_id": uploaded["id"], "endpoint": ENDPOINT, "completion_window": window}
-    return str(service.post("/v1/batches", asked)["id"])
+    body = {"input_file_id": uploaded["id"], "endpoint": "/v1/chat/completions", "completion_window": window}
+    return str(service.post("/v1/batches", body)["id"])
 
 
 def _wait(service: Client, batch_id: str) -> dict[str, Any]:

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from vocab.errors import VocabularyError
+from vocab.lists.wordlists import NO_LANGUAGE, WordList, load_word_list, words_of_file
+from vocab.options import ListOptions
+from vocab.text.changes import ListChanges
 from wordbound.cli import InputError, explain
 from wordbound.cli.asking import (
     MaxTokensOption,
     QualityOption,
     UrlOption,
-    Waiting,
     connect,
     note,
     search_for_quality,
+    waiting,
 )
-from wordbound.cli.options import ServiceListOptions
+from wordbound.cli.options import NamedList, ServiceList
 from wordbound.cli.write import StreamedAnswer, summary_of
 from wordbound.client import DEFAULT_URL, Client
 from wordbound.routes import drop_none
@@ -33,11 +37,10 @@ if TYPE_CHECKING:
     from vocab.text.checker import TextChecker
 
 HELP: Final = "/words N: from now on in N words; /new: begin anew; /quit: end; Ctrl-C stops an answer"
-PROMPT: Final = "> "
 
 
 def chat(
-    named: ServiceListOptions,
+    named: ServiceList,
     max_tokens: MaxTokensOption = None,
     quality: QualityOption = "fast",
     plain: Annotated[
@@ -45,9 +48,7 @@ def chat(
     ] = False,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Talk with a running service in the words of a list.
-
-    On a terminal each word shows by its colour and a mark after it how frequent it is. Lines of standard input are
+    """On a terminal each word shows by its colour and a mark after it how frequent it is. Lines of standard input are
     what is said; /words N changes how many words are used, /new begins anew, /quit ends.
     """
     is_terminal = sys.stdin.isatty()
@@ -80,7 +81,7 @@ class Talk:
     """
 
     service: Client
-    named: ServiceListOptions
+    named: NamedList
     body: Mapping[str, Any]
     search: Mapping[str, int] | None = None
     shows_ranks: bool = False
@@ -115,22 +116,16 @@ class Talk:
             raise InputError(f"there is no {command}; {HELP}")
         return command == "/quit"
 
-    def _set_word_options(self, named: ServiceListOptions) -> None:
+    def _set_word_options(self, named: NamedList) -> None:
         self._vocab = drop_none({**named.to_vocab(), "search": self.search})
         self.named = named
-        if self.shows_ranks:
-            self._load_ranks()
-
-    def _load_ranks(self) -> None:
-        """Load the list that colours answers by rank; show no ranks where this machine lacks it."""
-        from vocab.errors import VocabularyError
-
+        if not self.shows_ranks:
+            return
         try:
-            self.painter = RankPainter(_checker(self.named, self._vocab.get("extra_words", ())))
+            self.painter = RankPainter(_checker(named, self._vocab.get("extra_words", ())))
         except VocabularyError:
             self.painter, self.shows_ranks = None, False
-            name = self.named.lang or self.named.level
-            note(f"no ranks are shown, for this machine has no list {name!r}, only the service")
+            note(f"no ranks are shown, for this machine has no list {named.lang or named.level!r}, only the service")
 
     def _answer(self, line: str) -> None:
         """Show the service's streamed answer to a message, and add both to the conversation."""
@@ -138,9 +133,9 @@ class Talk:
         answer = StreamedAnswer()
         show, end = _printer(self.painter)
         try:
-            with Waiting("thinking") as waiting:
+            with waiting("thinking") as spinner:
                 for piece in answer.read(self.service, {**self.body, "messages": messages, "vocab": self._vocab}):
-                    waiting.stop()
+                    spinner.stop()
                     show(piece)
         except KeyboardInterrupt:
             if not sys.stdin.isatty():
@@ -162,13 +157,12 @@ def _printer(painter: "RankPainter | None") -> tuple[Callable[[str], None], Call
     from rich.console import Console
 
     show = partial(Console(highlight=False).print, end="", soft_wrap=True)
-    return (lambda piece: show(painter.paint(piece))), (lambda: show(painter.rest()))
+    return (lambda piece: show(painter.paint(piece))), (lambda: show(painter.paint("", is_last=True)))
 
 
 def _read(is_terminal: bool) -> str | None:
-    """Read a line from the terminal or standard input; None at its end."""
     try:
-        return input(PROMPT) if is_terminal else input()
+        return input("> ") if is_terminal else input()
     except EOFError:
         if is_terminal:
             print()
@@ -198,11 +192,8 @@ ADDED: Final = Band(None, "⁺", "underline")
 """Names and words that were added to the list."""
 
 
-def _checker(named: ServiceListOptions, added: Sequence[str]) -> "TextChecker":
+def _checker(named: NamedList, added: Sequence[str]) -> "TextChecker":
     """Create a checker by the list of this machine; VocabularyError where it has none of that name."""
-    from vocab.lists.wordlists import NO_LANGUAGE, WordList, load_word_list, words_of_file
-    from vocab.options import ListOptions
-    from vocab.text.changes import ListChanges
     from vocab.text.checker import TextChecker
 
     lang = named.lang or NO_LANGUAGE
@@ -221,22 +212,14 @@ class RankPainter:
         self._checker = checker
         self._held = ""
 
-    def paint(self, piece: str) -> "Text":
+    def paint(self, piece: str, *, is_last: bool = False) -> "Text":
         """Add a piece of the answer; return the whole words that can be shown so far, coloured."""
-        text = self._held + piece
-        # Of the last word the next piece may bring more.
-        end = max(text.rfind(" "), text.rfind("\n")) + 1
-        self._held = text[end:]
-        return self._paint(text[:end])
-
-    def rest(self) -> "Text":
-        """Return the last word, coloured, at the end of an answer."""
-        text, self._held = self._held, ""
-        return self._paint(text)
-
-    def _paint(self, text: str) -> "Text":
         from rich.text import Text
 
+        text = self._held + piece
+        # Of the last word the next piece may bring more.
+        end = len(text) if is_last else max(text.rfind(" "), text.rfind("\n")) + 1
+        text, self._held = text[:end], text[end:]
         painted, done = Text(), 0
         for word in self._checker.check(text).words:
             band = _band(word.rank, word.reason)

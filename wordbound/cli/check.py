@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -16,10 +16,8 @@ from vocab.options import ListOptions
 from vocab.text.checker import TextChecker
 from vocab.text.formats import FORMATS, NamedReport, Places, format_counts, percent, render_reports, why
 from vocab.text.report import CheckedWord, TextReport
-from wordbound.cli import DONE, NOT_AS_ASKED
-from wordbound.cli.options import LocalListOptions
-
-STANDARD_INPUT: Final = "-"
+from wordbound.cli import DONE, NOT_AS_ASKED, STANDARD_INPUT
+from wordbound.cli.options import LocalList
 
 
 def check(
@@ -29,7 +27,7 @@ def check(
             metavar="FILE...", help="Plain text in UTF-8, Markdown, DOCX, EPUB or PDF; - is standard input."
         ),
     ],
-    named: LocalListOptions,
+    named: LocalList,
     numbers: Annotated[bool, typer.Option("--numbers/--no-numbers", help="Allow numbers in digits.")] = True,
     new_words: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Words that are meant to be new: counted apart.")
@@ -47,9 +45,7 @@ def check(
     as_csv: Annotated[bool, typer.Option("--csv", help="Write the words that are not allowed as CSV.")] = False,
     as_html: Annotated[bool, typer.Option("--html", help="Write the texts as a page, their words marked.")] = False,
 ) -> None:
-    """Check texts against a word list.
-
-    The exit status is 0 where all words are allowed, 1 where some are not or there are symbols, and 2 where a text
+    """The exit status is 0 where all words are allowed, 1 where some are not or there are symbols, and 2 where a text
     could not be checked.
     """
     flags = dict(zip(FORMATS, (as_json, as_csv, as_html), strict=True))

@@ -24,9 +24,6 @@ FOLDER_BYTES: Final = 4 * 2**30
 STORE_BYTES: Final = 64 * 2**30
 """The service's own defaults (``artefact_bytes``, ``artefact_store_bytes``)."""
 
-_CHARS_SHOWN: Final = 300
-"""Of what the compile process wrote last, where it died."""
-
 
 def run_compile(
     lists: Annotated[
@@ -63,10 +60,7 @@ def run_compile(
         bool, typer.Option("--trust-remote-code", help="Run the tokenizer's own program.")
     ] = False,
 ) -> None:
-    """Compile word lists for a model before a service asks for them.
-
-    One artefact serves every N up to 20,000; what is there already is not made again.
-    """
+    """One artefact serves every N up to 20,000; what is there already is not made again."""
     check_installed("compile")
     jobs = [job for name in dict.fromkeys(lists) for job in _jobs(name, wordlist_dir, unit, whole=whole)]
     folder = (to or _default_folder()).expanduser()
@@ -93,7 +87,7 @@ def _worker(command: WorkerCommand) -> Iterator[CompileProcess]:
         except (NotBegunError, CompileError) as error:
             errors.seek(0)
             lines = errors.read().decode(errors="replace").strip().splitlines()
-            raise InputError(f"the compile process ended: {lines[-1][:_CHARS_SHOWN] if lines else error}") from None
+            raise InputError(f"the compile process ended: {lines[-1][:300] if lines else error}") from None
         finally:
             process.close()
 
@@ -117,7 +111,7 @@ def _line(job: CompileList, made: Compiled) -> str:
 
 
 def _default_folder() -> Path:
-    """Return the service's artefact folder on this machine, as its settings have it."""
+    # As the service's settings have it.
     if named := os.environ.get("WORDBOUND_CACHE"):
         return Path(named) / "artefacts"
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "wordbound" / "artefacts"

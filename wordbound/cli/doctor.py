@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -160,7 +160,7 @@ def doctor(
         ),
     ] = None,
 ) -> None:
-    """Check whether this machine can serve; the exit status is 1 where something that is needed does not work."""
+    """The exit status is 1 where something that is needed does not work."""
     read = Configuration.read(config) if config is not None else Configuration()
     has_failed = False
     for finding in findings(Machine(model_name or read.model, port or read.port, url)):
@@ -172,9 +172,19 @@ def doctor(
 
 def findings(machine: Machine) -> Iterator[Finding]:
     """Run the checks that concern this machine, in the order in which faults are to be mended."""
-    for check in CHECKS:
-        if (found := check(machine)) is not None:
-            yield found
+    yield _check_system(machine)
+    yield _check_processor(machine)
+    yield _check_gpus(machine)
+    yield _check_packages(machine)
+    if machine.serves:
+        yield _check_plugin()
+        yield _check_port(machine.port)
+        yield _check_shared_memory()
+    if machine.model is not None and (machine.serves or machine.model):
+        yield _check_model(machine, machine.model)
+        yield _check_memory(machine)
+    if machine.url:
+        yield _check_service(machine.url)
 
 
 def _check_system(machine: Machine) -> Finding:
@@ -261,9 +271,7 @@ def _check_packages(machine: Machine) -> Finding:
     )
 
 
-def _check_plugin(machine: Machine) -> Finding | None:
-    if not machine.serves:
-        return None
+def _check_plugin() -> Finding:
     if PLUGIN not in [entry.name for entry in metadata.entry_points(group="vllm.general_plugins")]:
         return Finding("fail", "vLLM does not find our plugin", "install the package, as by `pip install --no-deps .`")
     # vLLM's own variable: the plugins that it loads, all of them where it is not set.
@@ -273,22 +281,20 @@ def _check_plugin(machine: Machine) -> Finding | None:
     return Finding("ok", "vLLM's plugin is registered")
 
 
-def _check_port(machine: Machine) -> Finding | None:
-    if not machine.serves:
-        return None
+def _check_port(port: int) -> Finding:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", machine.port))
+            probe.bind(("127.0.0.1", port))
         except OSError as error:
-            if _service_answers(machine.port):
-                return Finding("ok", f"port {machine.port}: the service answers")
+            if _service_answers(port):
+                return Finding("ok", f"port {port}: the service answers")
             return Finding(
                 "fail",
-                f"port {machine.port} cannot be had: {os.strerror(error.errno or 0)}",
+                f"port {port} cannot be had: {os.strerror(error.errno or 0)}",
                 "stop what listens there, or set `http_options: {port: …}` in the YAML file",
             )
-    return Finding("ok", f"port {machine.port} is free")
+    return Finding("ok", f"port {port} is free")
 
 
 def _service_answers(port: int) -> bool:
@@ -301,9 +307,7 @@ def _service_answers(port: int) -> bool:
     return isinstance(status, dict) and status.get("status") in ("ok", "unavailable")
 
 
-def _check_shared_memory(machine: Machine) -> Finding | None:
-    if not machine.serves:
-        return None
+def _check_shared_memory() -> Finding:
     try:
         room = shutil.disk_usage(SHARED_MEMORY).total
     except OSError:
@@ -314,11 +318,9 @@ def _check_shared_memory(machine: Machine) -> Finding | None:
     return Finding("note", said, "start the container with --shm-size=2g")
 
 
-def _check_model(machine: Machine) -> Finding | None:
-    name = machine.model
+def _check_model(machine: Machine, name: str) -> Finding:
     if not name:
-        said = "no model is named (MODEL_NAME); make demo fetches its own"
-        return Finding("ok", said) if name is not None and machine.serves else None
+        return Finding("ok", "no model is named (MODEL_NAME); make demo fetches its own")
     if machine.folder is None:
         return _check_hub(name)
     if not Path(name).expanduser().is_dir():
@@ -347,9 +349,7 @@ def _check_hub(name: str) -> Finding:
     return Finding("ok", f"the model {name}, on Hugging Face")
 
 
-def _check_memory(machine: Machine) -> Finding | None:
-    if machine.model is None or not (machine.serves or machine.model):
-        return None
+def _check_memory(machine: Machine) -> Finding:
     needed = machine.weight_bytes
     gpus = machine.gpus if machine.engine == "vllm" else []
     on_gpu = [int(found[1]) * 2**20 for gpu in gpus if (found := _GPU_MEMORY.search(gpu))]
@@ -377,24 +377,15 @@ def _gib(number: int) -> str:
     return f"{number / _GIB:,.1f} GiB"
 
 
-def _check_service(machine: Machine) -> Finding | None:
-    if not machine.url:
-        return None
+def _check_service(url: str) -> Finding:
     from wordbound.cli.asking import connect
 
     try:
-        with connect(machine.url) as service:
+        with connect(url) as service:
             models = ", ".join(card["id"] for card in service.get("/v1/models")["data"])
     except Exception as error:
         explained = explain(error)
         if explained is None:
             raise
         return Finding("fail", explained[0])
-    return Finding("ok", f"the service at {machine.url} serves {models}, and takes the key")
-
-
-CHECKS: Final[tuple[Callable[[Machine], Finding | None], ...]] = (
-    _check_system, _check_processor, _check_gpus, _check_packages, _check_plugin, _check_port, _check_shared_memory,
-    _check_model, _check_memory, _check_service,
-)  # fmt: skip
-"""In the order in which faults are to be mended; None where a check does not concern a machine."""
+    return Finding("ok", f"the service at {url} serves {models}, and takes the key")

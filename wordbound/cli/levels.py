@@ -1,6 +1,7 @@
 """``wordbound levels``, ``words`` and ``grammar``: named levels, and the words of a list, as a table or a grammar."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -22,15 +23,7 @@ from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punct
 from vocab.readings import check_readings, reading_of
 from vocab.text.grammar import Dialect, write_grammar
 from wordbound.cli import InputError
-from wordbound.cli.options import (
-    FolderOption,
-    LevelOption,
-    ListOption,
-    LocalListOptions,
-    SafeOption,
-    SourceOption,
-    UnitOption,
-)
+from wordbound.cli.options import FolderOption, LocalList, NamedList
 from wordbound.published_levels import level_rows, read_table, with_japanese_forms, word_families
 
 _BY_NAME: Final = {family.name: family for family in FAMILIES}
@@ -50,18 +43,32 @@ def levels(
     word_column: Annotated[str | None, typer.Option(metavar="NAME", help="Where its words are.")] = None,
     level_column: Annotated[str | None, typer.Option(metavar="NAME", help="Where its levels are.")] = None,
 ) -> None:
-    """List the named levels of words, or import a published list.
+    """Levels are what --level and vocab.level may name; --import makes the file of one.
 
-    They are what --level and vocab.level may name; --import makes the file of one.
     It is written into the folder of --lists, or the current one.
     """
     if imported is None:
         _show(folder, lang)
         return
+    if (meant := _BY_NAME.get(family or "")) is None:
+        raise typer.BadParameter(f"--import needs --family, one of {', '.join(_BY_NAME)}")
+    language = lang or meant.only_language
+    if language is None:
+        raise typer.BadParameter(f"--family {family} needs --lang TAG")
     try:
-        print(_import(imported, family, lang, folder or Path(), forms, word_column, level_column))
+        check_language(language)
+        language = unspaced_language(language) or language
+        by_word = {} if forms is None else word_families(read_table(forms))
+        rows = level_rows(read_table(imported), meant, by_word, word_column, level_column, language)
+        if language == "ja":
+            rows = with_japanese_forms(rows, frozenset(reference_dictionary(language)))
     except VocabularyError as error:
         raise InputError(f"{imported}: {error}") from None
+    output = (folder or Path()) / meant.file_name(language)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(write_levels(rows), encoding="utf-8", newline="\n")
+    print(f"The words are their owners': licence {meant.licence} ({meant.where}).", file=sys.stderr)
+    print(f"{output}: {_sizes(meant, output)}")
 
 
 def _show(folder: Path | None, lang: str | None) -> None:
@@ -94,56 +101,22 @@ def _sizes(family: Family, path: Path) -> str:
     )
 
 
-def _import(
-    path: Path,
-    name: str | None,
-    lang: str | None,
-    folder: Path,
-    forms: Path | None,
-    word_column: str | None,
-    level_column: str | None,
-) -> str:
-    """Convert a published list into a file of levels in ``folder``; return a line with its path and sizes."""
-    if name not in _BY_NAME:
-        raise typer.BadParameter(f"--import needs --family, one of {', '.join(_BY_NAME)}")
-    family = _BY_NAME[name]
-    language = lang or family.only_language
-    if language is None:
-        raise typer.BadParameter(f"--family {name} needs --lang TAG")
-    check_language(language)
-    language = unspaced_language(language) or language
-    by_word = {} if forms is None else word_families(read_table(forms))
-    rows = level_rows(read_table(path), family, by_word, word_column, level_column, language)
-    if language == "ja":
-        rows = with_japanese_forms(rows, frozenset(reference_dictionary(language)))
-    folder.mkdir(parents=True, exist_ok=True)
-    output = folder / family.file_name(language)
-    output.write_text(write_levels(rows), encoding="utf-8", newline="\n")
-    print(f"The words are their owners': licence {family.licence} ({family.where}).", file=sys.stderr)
-    return f"{output}: {_sizes(family, output)}"
-
-
 def words(
     lang: Annotated[str | None, typer.Argument(metavar="LANG", help="The list of a language, or of that name.")] = None,
     find: Annotated[str, typer.Option(metavar="TEXT", help="Only words that have it in them, in any capitals.")] = "",
-    source: SourceOption = "auto",
-    safe: SafeOption = True,
-    list_file: ListOption = None,
-    level: LevelOption = None,
-    folder: FolderOption = None,
-    unit: UnitOption = "form",
+    *,
+    named: Annotated[NamedList, "level", "list_file", "source", "safe", "folder", "unit"],
     offset: Annotated[int, typer.Option(metavar="N", min=0, help="How many to pass over.")] = 0,
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many at most; all, if not given.")] = None,
     readings: Annotated[
         bool, typer.Option("--readings", help="How words are read: Chinese in pinyin, Japanese in hiragana.")
     ] = False,
 ) -> None:
-    """List the words of a list, with their ranks and lemmas.
+    """A line each: rank, word, lemma and, with --readings, how it is read, with tabs between them.
 
-    A line each: rank, word, lemma and, with --readings, how it is read, with tabs between them. With --find those that
-    begin so come first.
+    With --find those that begin so come first.
     """
-    named = LocalListOptions(lang, level=level, list_file=list_file, source=source, safe=safe, folder=folder, unit=unit)
+    named = replace(named, lang=lang)
     word_list = named.load()
     if readings:
         check_readings(word_list.language)
@@ -155,7 +128,7 @@ def words(
 
 
 def grammar(
-    named: LocalListOptions,
+    named: LocalList,
     case: Annotated[Case, typer.Option(help="Where capitals may stand.")] = "auto",
     numbers: Annotated[bool, typer.Option("--numbers", help="Allow numbers in digits.")] = False,
     punctuation: Annotated[Punctuation, typer.Option(help="Which marks.")] = DEFAULT_OPTIONS.punctuation,
@@ -168,10 +141,7 @@ def grammar(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to; standard output, if not given.")
     ] = None,
 ) -> None:
-    """Write the grammar of all texts that a word list allows.
-
-    A list file has one word a line, the most frequent first; empty lines and lines with # are left out.
-    """
+    """A list file has one word a line, the most frequent first; empty lines and lines with # are left out."""
     word_list = named.load()
     options = ListOptions(case, layout, numbers, punctuation, end, named.segmentation_of(word_list))
     text = write_grammar(word_list, options, named.num_words(word_list), named.load_changes(), dialect)

@@ -22,27 +22,15 @@ from vocab.options import Segmentation
 from vocab.text.changes import ListChanges
 from wordbound.cli import InputError
 
-LevelOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="A named level instead of --words: top-1000, A2 (wordbound levels)."),
-]
-ListOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--list", metavar="FILE", help="A list of your own, one word a line.")
-]
-SourceOption: TypeAlias = Annotated[
-    AskedSource, typer.Option(help="wordfreq: the raw list, instead of the cleaned one.")
-]
-SafeOption: TypeAlias = Annotated[bool, typer.Option("--safe/--no-safe", help="Leave profanity out of a cleaned list.")]
 FolderOption: TypeAlias = Annotated[
     Path | None,
     typer.Option("--lists", metavar="DIR", envvar="WORDLIST_DIR", help="A folder of list files and files of levels."),
 ]
-UnitOption: TypeAlias = Annotated[Unit, typer.Option(help="What N counts.")]
 
 
 @dataclass(frozen=True)
-class BaseListOptions:
-    """What names a list on the command line: language, size, level or list file, words added or left out."""
+class NamedList:
+    """What names a word list on the command line; each command has those of the options that are of use to it."""
 
     lang: Annotated[
         str | None, typer.Option(metavar="TAG", help="The list of a language; with --list its rules of spelling.")
@@ -51,23 +39,26 @@ class BaseListOptions:
         int | None,
         typer.Option(metavar="N", min=1, help="How many of its words, the most frequent first; all, if not given."),
     ] = None
-    level: LevelOption = None
-    list_file: ListOption = None
+    level: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A named level instead of --words: top-1000, A2 (wordbound levels)."),
+    ] = None
+    list_file: Annotated[
+        Path | None, typer.Option("--list", metavar="FILE", help="A list of your own, one word a line.")
+    ] = None
     extra_words: Annotated[Path | None, typer.Option(metavar="FILE", help="Words allowed besides, one a line.")] = None
     exclude_words: Annotated[Path | None, typer.Option(metavar="FILE", help="Words left out, in every form.")] = None
     segmentation: Annotated[
         Segmentation | None,
         typer.Option(help="Without spaces: each word the longest of the dictionary, or any way into listed words."),
     ] = None
-
-
-@dataclass(frozen=True)
-class ServiceListOptions(BaseListOptions):
-    """The options of a command that asks a service for a text in the words of a list."""
-
     names: Annotated[
         list[str] | None, typer.Option("--names", metavar="NAME,…", help="Names and terms allowed besides.")
     ] = None
+    source: Annotated[AskedSource, typer.Option(help="wordfreq: the raw list, instead of the cleaned one.")] = "auto"
+    safe: Annotated[bool, typer.Option("--safe/--no-safe", help="Leave profanity out of a cleaned list.")] = True
+    folder: FolderOption = None
+    unit: Annotated[Unit, typer.Option(help="What N counts.")] = "form"
 
     def to_vocab(self) -> dict[str, Any]:
         """Build a request's ``vocab`` from the options, reading their word files.
@@ -91,25 +82,6 @@ class ServiceListOptions(BaseListOptions):
             "segmentation": self.segmentation,
         }
         return {name: value for name, value in members.items() if value is not None}
-
-
-def _words_in(path: Path | None) -> list[str]:
-    return [] if path is None else list(words_of_file(path))
-
-
-def split_names(names: Sequence[str] | None) -> list[str]:
-    """Split the values of a repeated option such as ``--names`` at their commas."""
-    return [word.strip() for name in names or () for word in name.split(",") if word.strip()]
-
-
-@dataclass(frozen=True)
-class LocalListOptions(BaseListOptions):
-    """The options of a command that reads a word list on this machine."""
-
-    source: SourceOption = "auto"
-    safe: SafeOption = True
-    folder: FolderOption = None
-    unit: UnitOption = "form"
 
     def load(self) -> WordList:
         """Load the word list that the options name; of a level that is no band, the words of the level.
@@ -175,3 +147,24 @@ class LocalListOptions(BaseListOptions):
 
     def _words(self, path: Path | None) -> tuple[str, ...]:
         return () if path is None else words_of_file(path, unspaced_language(self.lang))
+
+
+ServiceList: TypeAlias = Annotated[
+    NamedList, "lang", "words", "level", "list_file", "extra_words", "exclude_words", "segmentation", "names"
+]
+"""Of a command that asks a service."""
+
+LocalList: TypeAlias = Annotated[
+    NamedList, "lang", "words", "level", "list_file", "extra_words", "exclude_words", "segmentation",
+    "source", "safe", "folder", "unit",
+]  # fmt: skip
+"""Of a command that reads the list on this machine."""
+
+
+def _words_in(path: Path | None) -> list[str]:
+    return [] if path is None else list(words_of_file(path))
+
+
+def split_names(names: Sequence[str] | None) -> list[str]:
+    """Split the values of a repeated option such as ``--names`` at their commas."""
+    return [word.strip() for name in names or () for word in name.split(",") if word.strip()]

@@ -67,6 +67,8 @@ def run_to_its_end(arguments: Sequence[str], environment: Mapping[str, str], *, 
 
 DEFAULT_CONFIG: Final = Path("serve_config.yaml")
 
+_SERVING: Final = ("-m", "deployments.serving")
+
 _SECRET: Final = frozenset({"secret_token", "secrets_dir", "env_file"})
 """Settings that hold the service's key, or say where it is; as variables also with ``WORDBOUND_`` before them."""
 
@@ -77,14 +79,14 @@ def serve(
     ] = DEFAULT_CONFIG,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Check this machine before.")] = True,
 ) -> None:
-    """Start the service of a YAML file, and serve until Ctrl-C.
+    """The machine is checked first, as by wordbound doctor.
 
-    Before that the machine is checked as by wordbound doctor; where something is missing, nothing is started, and the
-    exit status is 1. What `serve run` needs in its environment is set.
+    Where something is missing, nothing is started, and the exit status is 1. What `serve run` needs in its environment
+    is set.
     """
     check_installed("serve")
     _check_service(config, check_machine=check)
-    _run_service(config, os.environ)
+    run_to_its_end([*_SERVING, str(config)], os.environ)
 
 
 def _check_service(config: Path, *, check_machine: bool = True, check_model: bool = True) -> None:
@@ -106,15 +108,8 @@ def _check_service(config: Path, *, check_machine: bool = True, check_model: boo
             raise typer.Exit(NOT_AS_ASKED)
 
 
-def _run_service(config: Path, environment: Mapping[str, str]) -> None:
-    run_to_its_end(["-m", "deployments.serving", str(config)], environment)
-
-
 def demo() -> None:
-    """Start the service with a small model on this machine's processor, and serve until Ctrl-C.
-
-    The model is fetched at the first start. Another one: MODEL_NAME=<Hugging Face id or folder> wordbound demo.
-    """
+    """The model is fetched at the first start. Another one: MODEL_NAME=<Hugging Face id or folder> wordbound demo."""
     check_installed("demo", *([] if os.environ.get("MODEL_NAME") else ["gguf", "accelerate"]))
     run_to_its_end(["-m", "deployments.demo"], os.environ)
 
@@ -138,7 +133,7 @@ def train(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> No
         _check_service(asked.serve, check_model=False)
     run_to_its_end(["-m", "wordbound.train", *(arguments or [])], os.environ, explains_errors=True)
     if asked.serve is not None:
-        _run_service(asked.serve, os.environ | _environment_of(asked.out.resolve()))
+        run_to_its_end([*_SERVING, str(asked.serve)], os.environ | _environment_of(asked.out.resolve()))
 
 
 def _environment_of(out: Path) -> dict[str, str]:
@@ -159,9 +154,7 @@ def mcp(
     ] = None,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Give assistants the tools of a running service (Model Context Protocol).
-
-    An assistant starts this command, and speaks to it on standard input and output. With --http it serves at
+    """An assistant starts this command, and speaks to it on standard input and output. With --http it serves at
     http://HOST:PORT/mcp until Ctrl-C. Whoever asks it uses the key of WORDBOUND_API_KEY.
     """
     try:
@@ -199,9 +192,6 @@ def _listen(address: str, *, is_public: bool) -> socket.socket:
         raise InputError(f"--http {address}: {error}") from None
 
 
-_KEY_BYTES: Final = 32
-"""As ``openssl rand -hex 32``: a digest of fewer could be guessed."""
-
 # As the service's settings have them.
 _KEY_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -216,9 +206,7 @@ def key(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the key and its digest as JSON.")] = False,
 ) -> None:
-    """Make a key for a service, or check one.
-
-    What goes into the service's YAML file is the digest, and the key itself goes to NAME: it is shown once and kept
+    """What goes into the service's YAML file is the digest, and the key itself goes to NAME: it is shown once and kept
     nowhere. With --verify a key is read from the terminal, without being shown, or from standard input; the exit
     status is 1 where it is another one.
     """
@@ -233,7 +221,8 @@ def key(
         raise InputError(
             f"a name has 1 to 64 small letters, digits, _ and -, and is not {_TAKEN_NAME!r}, which is SECRET_TOKEN's"
         )
-    made = secrets.token_hex(_KEY_BYTES)
+    # As `openssl rand -hex 32`: a digest of fewer bytes could be guessed.
+    made = secrets.token_hex(32)
     if as_json:
         print(json.dumps({"name": name, "key": made, "sha256": _digest_of(made)}))
         return

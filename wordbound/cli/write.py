@@ -4,34 +4,32 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from vocab.text.formats import percent
-from wordbound.cli import NOT_AS_ASKED, InputError
+from wordbound.cli import NOT_AS_ASKED, STANDARD_INPUT, InputError
 from wordbound.cli.asking import (
-    STANDARD_INPUT,
     KeepNamesOption,
     MaxTokensOption,
     OutOption,
     QualityOption,
     SeedOption,
     UrlOption,
-    Waiting,
     connect,
     note,
     open_whole,
     read_text,
     search_for_quality,
+    waiting,
 )
-from wordbound.cli.options import ServiceListOptions, split_names
+from wordbound.cli.options import ServiceList, split_names
 from wordbound.client import DEFAULT_URL, Client
 from wordbound.errors import ServiceError
 from wordbound.routes import FileFormat, drop_none
-
-CHAT: Final = "/v1/chat/completions"
 
 VocabBlock: TypeAlias = Mapping[str, Any]
 """The member ``vocab`` of an answer."""
@@ -45,7 +43,7 @@ def write(
         str | None, typer.Option(metavar="FILE", help="A file that says what to write, instead of or before PROMPT.")
     ] = None,
     *,
-    word_list: ServiceListOptions,
+    word_list: ServiceList,
     must_use: Annotated[
         list[str] | None, typer.Option(metavar="WORD[:COUNT]", help="A word that the text is to have; may be repeated.")
     ] = None,
@@ -76,10 +74,9 @@ def write(
     out: OutOption = None,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Write a text in the words of a list, with a running service.
+    """The text goes to standard output as it is written, and a line about its words to standard error.
 
-    The text goes to standard output as it is written, and a line about its words to standard error. The exit status is
-    1 where a word of --must-use is missing.
+    The exit status is 1 where a word of --must-use is missing.
     """
     asked = {
         **word_list.to_vocab(),
@@ -100,12 +97,12 @@ def write(
     words_file = nullcontext() if new_words_file is None else open_whole(new_words_file)
     answer = StreamedAnswer()
     with connect(url) as service, open_whole(out) as output, words_file as new_words_output:
-        with Waiting("writing") as waiting:
+        with waiting("writing") as spinner:
             for piece in answer.read(service, body):
                 if as_json:
                     continue
                 if output.isatty():
-                    waiting.stop()
+                    spinner.stop()
                 output.write(piece)
                 output.flush()
         block = answer.block
@@ -158,6 +155,7 @@ def _new_words(option: str | None) -> dict[str, Any] | None:
     return made
 
 
+@dataclass
 class StreamedAnswer:
     """A chat answer as it arrives.
 
@@ -168,15 +166,14 @@ class StreamedAnswer:
         reason: Why it ended, once it has.
     """
 
-    def __init__(self) -> None:
-        self.text = ""
-        self.model: str | None = None
-        self.block: VocabBlock = {}
-        self.reason: str | None = None
+    text: str = ""
+    model: str | None = None
+    block: VocabBlock = field(default_factory=dict)
+    reason: str | None = None
 
     def read(self, service: Client, body: Mapping[str, Any]) -> Iterator[str]:
         """Ask the service, and yield the pieces of the text."""
-        for chunk in service.events(CHAT, body):
+        for chunk in service.events("/v1/chat/completions", body):
             self.model = chunk.get("model") or self.model
             self.block = chunk.get("vocab") or self.block
             for choice in chunk.get("choices", ()):
@@ -238,12 +235,9 @@ def _read_prompt(prompt: str | None, brief: str | None) -> str:
     return text
 
 
-REWRITE: Final = "/v1/vocabularies/rewrite"
-
-
 def rewrite(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Plain text in UTF-8; - is standard input.")],
-    word_list: ServiceListOptions,
+    word_list: ServiceList,
     keep_names: KeepNamesOption = True,
     seed: SeedOption = None,
     changes: Annotated[bool, typer.Option("--changes", help="Tell each change on standard error.")] = False,
@@ -251,17 +245,24 @@ def rewrite(
     out: OutOption = None,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Rewrite a text in the words of a list, with a running service.
+    """Sentences whose words are all in the list stay as they are.
 
-    Sentences whose words are all in the list stay as they are. On a terminal each sentence shows as soon as it is done.
-    The exit status is 1 where words that are not in the list are left.
+    On a terminal each sentence shows as soon as it is done. The exit status is 1 where words that are not in the list
+    are left.
     """
     text = read_text(file)
-    vocab = word_list.to_vocab()
-    body = drop_none({"text": text, "vocab": vocab, "seed": seed, "keep_names": None if keep_names else False})
+    body = {"text": text, "vocab": word_list.to_vocab(), "keep_names": keep_names, **drop_none({"seed": seed})}
     is_shown = out is None and not as_json and sys.stdout.isatty()
     with connect(url) as service, open_whole(out) as output:
-        whole = _stream(service, body, output if is_shown else None)
+        whole: dict[str, Any] = {}
+        events = _events_to_whole(service, "/v1/vocabularies/rewrite", body, "coverage")
+        with waiting("rewriting") as spinner:
+            for number, whole in enumerate(events, start=1):
+                spinner.update(f"rewriting: {_count(number, 'sentence')}")
+                if is_shown:
+                    spinner.stop()
+                    output.write("\n" if "coverage" in whole else whole["text"])
+                    output.flush()
         if as_json:
             output.write(_to_json(whole))
         elif not is_shown:
@@ -280,33 +281,18 @@ def rewrite(
         raise typer.Exit(NOT_AS_ASKED)
 
 
-def _stream(service: Client, body: Mapping[str, Any], output: Any) -> dict[str, Any]:
-    """Stream a rewritten text, each sentence to ``output`` where there is one; return the whole answer."""
-    num_done = 0
-    with Waiting("rewriting") as waiting:
-        for event in service.events(REWRITE, body):
-            if "coverage" in event:
-                if output is not None:
-                    output.write("\n")
-                return event
-            num_done += 1
-            waiting.update(f"rewriting: {_count(num_done, 'sentence')}")
-            if output is not None:
-                waiting.stop()
-                output.write(event["text"])
-                output.flush()
-    raise _broken_off(service)
-
-
-def _broken_off(service: Client) -> ServiceError:
-    return ServiceError(f"the answer of {service.url} broke off: try again")
+def _events_to_whole(service: Client, path: str, body: Mapping[str, Any], member: str) -> Iterator[dict[str, Any]]:
+    """Yield the events of a stream up to the whole answer, which has ``member``; ServiceError where it breaks off."""
+    for event in service.events(path, body):
+        yield event
+        if member in event:
+            return
+    raise ServiceError(f"the answer of {service.url} broke off: try again")
 
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
-
-EXERCISES: Final = "/v1/vocabularies/exercises"
 
 FORMATS: Final[dict[str, FileFormat]] = {".txt": "txt", ".docx": "docx", ".gift": "gift", ".zip": "qti", ".tsv": "tsv"}
 """By the ending of the file; .json has the exercises themselves."""
@@ -314,7 +300,7 @@ FORMATS: Final[dict[str, FileFormat]] = {".txt": "txt", ".docx": "docx", ".gift"
 
 def exercises(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Plain text in UTF-8; - is standard input.")],
-    word_list: ServiceListOptions,
+    word_list: ServiceList,
     kinds: Annotated[
         list[str] | None,
         typer.Option(
@@ -337,9 +323,7 @@ def exercises(
     ] = None,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
-    """Make exercises from a text in the words of a list, with a running service.
-
-    Sentences with words that are not in the list are not used. The key follows the exercises. The exit status is 1
+    """Sentences with words that are not in the list are not used. The key follows the exercises. The exit status is 1
     where a kind has fewer items than asked for.
     """
     ending = ".txt" if out is None else out.suffix.lower()
@@ -351,15 +335,13 @@ def exercises(
         "vocab": word_list.to_vocab(),
         "kinds": split_names(kinds) or None,
         "num_items": num_items,
-        "keep_names": None if keep_names else False,
+        "keep_names": keep_names,
         "seed": seed,
     }
     with connect(url) as service, open_whole(out, is_binary=out is not None) as output:
-        with Waiting("making exercises"):
+        with waiting("making exercises"):
             # As a stream, so that no answer takes long to begin.
-            made = next((event for event in service.events(EXERCISES, drop_none(asked)) if "left_out" in event), None)
-        if made is None:
-            raise _broken_off(service)
+            *_, made = _events_to_whole(service, "/v1/vocabularies/exercises", drop_none(asked), "left_out")
         if ending == ".json":
             output.write(_to_json(made).encode())
         elif not made["exercises"]:

@@ -47,9 +47,7 @@ def test_any_setting_comes_from_a_variable_with_the_prefix() -> None:
     assert settings.engine_kwargs == {"max_num_seqs": 8, "seed": 1}
     assert settings.key("alice") == Key(sha256=A, max_uploads=3)
     assert settings.torch_dtype == "float16"
-
-
-def test_an_empty_variable_gives_nothing() -> None:
+    # An empty one gives nothing.
     assert load({"TORCH_DTYPE": " ", "WORDBOUND_HINT": ""}, torch_dtype="float16").torch_dtype == "float16"
 
 
@@ -140,9 +138,6 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
     for args, environment, parts in faults:
         message = refusal(environment, **args)
         assert not [part for part in parts if part not in message], message
-
-
-def test_a_key_of_the_yaml_file_that_is_no_text_is_unknown() -> None:
     with pytest.raises(SettingsError, match="1: unknown setting"):
         Settings.load({"secret_token": "k", 1: 2}, {})  # type: ignore[dict-item]
 
@@ -168,9 +163,7 @@ def test_more_keys_have_names_and_the_first_is_the_default() -> None:
     assert settings.key("alice").max_sequences is None
     # Where there is one key, nobody else needs the rest.
     assert (settings.share_of_key, load().share_of_key) == (0.75, 1.0)
-
-
-def test_the_digest_of_a_key_is_that_of_sha256sum() -> None:
+    # That of sha256sum.
     assert digest_of(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 

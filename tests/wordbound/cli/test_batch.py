@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,23 +75,18 @@ def test_answers_come_back_as_a_file(world: BatchWorld, folder: Path, meanwhile:
     assert world.service.read_file(OWNER, found["input_file_id"], 0, 10_000) == jsonl(2)
 
 
-def test_lines_that_failed_are_in_a_file_beside(
+def test_a_batch_that_failed_says_why_and_its_lines_are_in_a_file_beside(
     world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run
 ) -> None:
-    meanwhile(lambda: world.end(the_batch(world), ANSWERS, error_file_id=ANSWERED, total=2, failed=2))
+    errors = [{"code": "engine_killed", "message": "It killed ten engines."}]
+    ended: dict[str, Any] = {"error_file_id": ANSWERED, "total": 2, "failed": 2, "status": "failed", "errors": errors}
+    meanwhile(lambda: world.end(the_batch(world), ANSWERS, **ended))
     done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
     assert done.exit_code == NOT_AS_ASKED
     assert f"2 lines: 0 answered, 2 failed, in {folder / 'out.errors.jsonl'}\n" in done.stderr
+    assert "the batch is failed: It killed ten engines.\n" in done.stderr
     assert (folder / "out.errors.jsonl").read_bytes() == ANSWERS
     assert not (folder / "out.jsonl").exists()
-
-
-def test_a_batch_that_failed_says_why(world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
-    errors = [{"code": "engine_killed", "message": "It killed ten engines."}]
-    meanwhile(lambda: world.end(the_batch(world), status="failed", errors=errors, total=2))
-    done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
-    assert done.exit_code == NOT_AS_ASKED
-    assert "the batch is failed: It killed ten engines.\n" in done.stderr
 
 
 def test_an_interrupted_wait_goes_on_with_the_batchs_id(
@@ -107,7 +103,7 @@ def test_an_interrupted_wait_goes_on_with_the_batchs_id(
     assert files[1].read_bytes() == ANSWERS
 
 
-def test_a_service_that_is_away_for_a_moment_is_waited_for(
+def test_a_service_that_is_away_is_waited_for_and_given_up_where_it_stays_away(
     stand_in: StandInService, world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run, impatient: None
 ) -> None:
     away = [True, True, False]
@@ -120,13 +116,8 @@ def test_a_service_that_is_away_for_a_moment_is_waited_for(
     meanwhile(come_back)
     assert run("batch", folder / "in.jsonl", folder / "out.jsonl").exit_code == DONE
     assert away == []
-
-
-def test_a_service_that_stays_away_is_given_up_with_how_to_go_on(
-    stand_in: StandInService, world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run, impatient: None
-) -> None:
     meanwhile(lambda: setattr(stand_in.batches, "service", None))
-    done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
+    done = run("batch", folder / "in.jsonl", folder / "other.jsonl")
     assert done.exit_code == NO_SERVICE
     assert f"then: wordbound batch {folder / 'in.jsonl'}" in done.stderr.splitlines()[-1]
 
@@ -151,13 +142,18 @@ def test_files_are_looked_at_before_anything_is_sent(
     assert world.service.list_batches(OWNER, None, 20)["data"] == []
 
 
-def test_what_the_service_refuses_is_told(world: BatchWorld, folder: Path, run: Run) -> None:
+def test_what_the_service_refuses_is_told_and_leaves_no_file(
+    world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run
+) -> None:
     files = folder / "in.jsonl", folder / "out.jsonl"
-    done = run("batch", *files, "--window", "soon")
-    assert_refused(done, WRONG_INPUT, "completion_window")
+    assert_refused(run("batch", *files, "--window", "soon"), WRONG_INPUT, "completion_window")
     done = run("batch", *files, "--batch-id", "batch_none")
     assert done.exit_code == WRONG_INPUT
     assert len(done.stderr.splitlines()[-1]) < 200
+    # A file of answers that is not there.
+    meanwhile(lambda: world.end(the_batch(world), output_file_id=f"file-{9:032x}", total=2, completed=2))
+    assert run("batch", *files).exit_code == WRONG_INPUT
+    assert [path.name for path in folder.iterdir()] == ["in.jsonl"]
 
 
 def test_a_busy_service_is_sent_the_whole_file_again(
@@ -174,10 +170,3 @@ def test_a_busy_service_is_sent_the_whole_file_again(
     assert run("batch", folder / "in.jsonl", folder / "out.jsonl").exit_code == DONE
     found = world.service.get_batch(OWNER, the_batch(world))
     assert world.service.read_file(OWNER, found["input_file_id"], 0, 10_000) == jsonl(2)
-
-
-def test_a_download_that_fails_leaves_no_file(world: BatchWorld, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
-    meanwhile(lambda: world.end(the_batch(world), output_file_id=f"file-{9:032x}", total=2, completed=2))
-    done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
-    assert done.exit_code == WRONG_INPUT
-    assert [path.name for path in folder.iterdir()] == ["in.jsonl"]

@@ -41,7 +41,7 @@ class World:
         patch.setenv("PATH", str(folder))
         patch.setattr("os.cpu_count", lambda: 2)
         patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub"))
-        for variable in ("VLLM_PLUGINS", "MODEL_NAME", "WORDBOUND_URL"):
+        for variable in ("MODEL_NAME", "WORDBOUND_URL"):
             patch.delenv(variable, raising=False)
         self.become()
 
@@ -53,11 +53,13 @@ class World:
         flags: str | None = "flags: avx2",
         packages: Mapping[str, str] = ON_CPU,
         plugins: tuple[str, ...] = ("wordbound",),
+        allowed: str | None = None,
         gpus: tuple[str, ...] = (),
         free: int = 24,
-        shared: int = 2 * GIB,
+        shared: int | None = 2 * GIB,
+        weights: int | None = None,
     ) -> None:
-        """Become another machine, with 24 GiB of memory of which so many are free."""
+        """Become another machine, with 24 GiB of memory of which so many are free, and a model where it has weights."""
         patch = self._patch
         patch.setattr("platform.system", lambda: system)
         patch.setattr("platform.machine", lambda: processor)
@@ -69,26 +71,30 @@ class World:
         patch.setattr("importlib.metadata.requires", lambda _: REQUIRED)
         registered = [SimpleNamespace(name=name) for name in plugins]
         patch.setattr("importlib.metadata.entry_points", lambda group: registered)
+        patch.delenv("VLLM_PLUGINS", raising=False)
+        if allowed is not None:
+            patch.setenv("VLLM_PLUGINS", allowed)
         memory = SimpleNamespace(total=24 * GIB, available=free * GIB)
         patch.setattr("psutil.virtual_memory", lambda: memory)
-        patch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=shared))
+        usage = SimpleNamespace(total=shared)
+        patch.setattr("shutil.disk_usage", _refusing(FileNotFoundError()) if shared is None else lambda _: usage)
+        self.options = () if weights is None else ("--model", str(self.model(weights * GIB)))
         program = self.folder / "nvidia-smi"
         program.write_text("#!/bin/sh\n" + "".join(f"echo '{gpu}'\n" for gpu in gpus) + f"exit {0 if gpus else 9}\n")
         program.chmod(0o700)
 
-    def model(self, num_bytes: int | None = None, name: str = "model.safetensors") -> Path:
+    def model(self, num_bytes: int = 0, name: str = "model.safetensors") -> Path:
         """A model's folder, with weights of so many bytes."""
         folder = self.folder / "model"
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text("{}")
-        if num_bytes is not None:
-            with (folder / name).open("wb") as file:
-                file.truncate(num_bytes)
+        with (folder / name).open("wb") as file:
+            file.truncate(num_bytes)
         return folder
 
     def report(self, *options: str | Path) -> str:
         """All that is found, and what there is to do; the exit status says whether something failed."""
-        done = self._run("doctor", "--port", str(self.port), *options)
+        done = self._run("doctor", "--port", str(self.port), *self.options, *options)
         assert done.exception is None or isinstance(done.exception, SystemExit), done.output
         assert done.exit_code == (NOT_AS_ASKED if "\nfail" in f"\n{done.stdout}" else DONE)
         return f"\n{done.stdout}"
@@ -99,12 +105,21 @@ class World:
         assert f"\n{line}" in report, report
 
 
+def _refusing(error: Exception) -> Callable[..., NoReturn]:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise error
+
+    return refuse
+
+
 @pytest.fixture
 def world(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, run, monkeypatch)
 
 
 SHARES = "Ray shares objects through files, which is slower"
+TWO_GIB = "the weights take 2.0 GiB as stored, and the machine has 24.0 GiB"
+ON_H100 = {"packages": ON_GPU, "gpus": (H100,)}
 
 MACHINES: list[tuple[dict[str, Any], str]] = [
     # The service runs where vLLM publishes wheels.
@@ -141,9 +156,30 @@ MACHINES: list[tuple[dict[str, Any], str]] = [
     # Little shared memory is a note.
     ({}, "ok    /dev/shm has 2.0 GiB"),
     ({"shared": GIB // 16}, f"note  /dev/shm has 64 MiB: {SHARES}\n      -> start"),
-    # vLLM must find the plugin.
+    ({"shared": None}, f"note  there is no /dev/shm: {SHARES}"),
+    # vLLM must find the plugin, and be allowed to load it.
     ({}, "ok    vLLM's plugin is registered"),
     ({"plugins": ("other",)}, "fail  vLLM does not find our plugin"),
+    ({"allowed": "other,wordbound"}, "ok    vLLM's plugin is registered"),
+    ({"allowed": "other"}, "fail  VLLM_PLUGINS=other keeps vLLM from loading our plugin\n      -> add wordbound"),
+    ({"allowed": ""}, "fail  VLLM_PLUGINS= keeps vLLM"),
+    # Weights fit or do not.
+    ({**ON_H100, "weights": 54}, "ok    the weights take 54.0 GiB as stored, and the GPU has 79.6 GiB"),
+    (
+        {**ON_H100, "gpus": (H100, H100), "weights": 130},
+        "ok    the weights take 130.0 GiB as stored, and 2 GPUs have 159.3 GiB",
+    ),
+    ({**ON_H100, "weights": 130}, "fail  the weights take 130.0 GiB as stored, and the GPU has 79.6 GiB\n      -> "),
+    ({**ON_H100, "free": 6, "weights": 54}, "ok    the weights take 54.0 GiB as stored, and the GPU has 79.6 GiB\n"),
+    ({"gpus": (H100,), "weights": 30}, "fail  the weights take 30.0 GiB as stored, and the machine has 24.0 GiB"),
+    ({"free": 6, "weights": 2}, f"ok    {TWO_GIB}\n"),
+    ({"free": 4, "weights": 2}, f"note  {TWO_GIB}; 4.0 GiB of memory are"),
+    ({"free": 1, "weights": 2}, f"fail  {TWO_GIB}; 1.0 GiB of memory are"),
+    ({"free": 6, "weights": 0}, "ok    the machine has 24.0 GiB of memory\n"),
+    (
+        {"free": 1, "weights": 0},
+        "note  the machine has 24.0 GiB of memory; 1.0 GiB of memory are free, and the service",
+    ),
 ]
 
 
@@ -179,16 +215,8 @@ def test_versions_are_compared_with_those_of_the_stack_that_is_installed(
     world.finds(f"note  vllm 0.29.0 with torch 2.13.0; other versions than the tested ones of {file}: {found}")
 
 
-def test_vllm_must_be_allowed_to_load_the_plugin(world: World, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for allowed, line in (
-        ("other,wordbound", "ok    vLLM's plugin is registered"),
-        ("other", "fail  VLLM_PLUGINS=other keeps vLLM from loading our plugin\n      -> add wordbound"),
-        ("", "fail  VLLM_PLUGINS= keeps vLLM"),
-    ):
-        monkeypatch.setenv("VLLM_PLUGINS", allowed)
-        world.finds(line)
-    monkeypatch.undo()
-    # It is registered here.
+def test_the_plugin_is_registered_here(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VLLM_PLUGINS", raising=False)
     assert "ok    vLLM's plugin is registered" in run("doctor").stdout
 
 
@@ -212,19 +240,6 @@ def test_a_port_may_be_free_or_the_services_own(world: World, monkeypatch: pytes
         monkeypatch.setattr(_Answers, "status", "of another program")
         world.finds(f"fail  port {world.port} cannot be had: Address already in use\n      -> stop what listens there")
         server.shutdown()
-
-
-def _refusing(error: Exception) -> Callable[..., NoReturn]:
-    def refuse(*_: Any, **__: Any) -> NoReturn:
-        raise error
-
-    return refuse
-
-
-def test_without_shared_memory_there_is_a_note(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.disk_usage", _refusing(FileNotFoundError()))
-    monkeypatch.setattr(doctor, "SHARED_MEMORY", tmp_path / "none")
-    world.finds(f"note  there is no {tmp_path / 'none'}: {SHARES}")
 
 
 def test_what_the_hub_refuses_is_told_with_what_to_do(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,32 +273,6 @@ def test_a_model_is_a_folder_or_a_name_of_the_hub(world: World, monkeypatch: pyt
     (folder / "config.json").unlink()
     monkeypatch.setenv("MODEL_NAME", str(folder))
     world.finds(f"fail  {folder} has no config.json\n      -> name a folder")
-
-
-GPU = {"packages": ON_GPU, "gpus": (H100,)}
-WEIGHTS: list[tuple[int | None, dict[str, Any], str]] = [
-    (54, GPU, "ok    the weights take 54.0 GiB as stored, and the GPU has 79.6 GiB"),
-    (130, {**GPU, "gpus": (H100, H100)}, "ok    the weights take 130.0 GiB as stored, and 2 GPUs have 159.3 GiB"),
-    (130, GPU, "fail  the weights take 130.0 GiB as stored, and the GPU has 79.6 GiB\n      -> "),
-    (54, {**GPU, "free": 6}, "ok    the weights take 54.0 GiB as stored, and the GPU has 79.6 GiB\n"),
-    (30, {"gpus": (H100,)}, "fail  the weights take 30.0 GiB as stored, and the machine has 24.0 GiB"),
-    (2, {"free": 6}, "ok    the weights take 2.0 GiB as stored, and the machine has 24.0 GiB\n"),
-    (2, {"free": 4}, "note  the weights take 2.0 GiB as stored, and the machine has 24.0 GiB; 4.0 GiB of memory are"),
-    (2, {"free": 1}, "fail  the weights take 2.0 GiB as stored, and the machine has 24.0 GiB; 1.0 GiB of memory are"),
-    (None, {"free": 6}, "ok    the machine has 24.0 GiB of memory\n"),
-    (None, {"free": 1}, "note  the machine has 24.0 GiB of memory; 1.0 GiB of memory are free, and the service"),
-]
-
-
-def test_weights_fit_or_do_not(world: World) -> None:
-    wrong = []
-    for weights, machine, line in WEIGHTS:
-        world.become(**machine)
-        folder = world.model(None if weights is None else weights * GIB)
-        if f"\n{line}" not in (report := world.report("--model", folder)):
-            wrong.append((weights, machine, line, report))
-        (folder / "model.safetensors").unlink(missing_ok=True)
-    assert wrong == []
 
 
 def test_weights_are_those_that_are_read(world: World) -> None:

