@@ -29,7 +29,7 @@ from benchmarks.mapped import read_together  # noqa: E402
 from benchmarks.texts import text_sets  # noqa: E402
 from vocab.artefacts.artefact import ArtefactFolder  # noqa: E402
 from vocab.automaton.compiled_list import CompiledList  # noqa: E402
-from vocab.automaton.frame import Frame  # noqa: E402
+from vocab.automaton.frame import Frame, frame_for  # noqa: E402
 from vocab.automaton.frame_tokens import FrameTokens  # noqa: E402
 from vocab.automaton.overlay import Overlay, build_overlay  # noqa: E402
 from vocab.automaton.tokenizer import Speller  # noqa: E402
@@ -37,7 +37,7 @@ from vocab.automaton.trie_builder import build_words  # noqa: E402
 from vocab.compiler.warm_up import warm_up  # noqa: E402
 from vocab.lists.wordlists import WordList, load_word_list  # noqa: E402
 from vocab.matching.matcher import Matcher  # noqa: E402
-from vocab.matching.states import ListStates, frame_for  # noqa: E402
+from vocab.matching.states import ListStates  # noqa: E402
 from vocab.options import ListOptions  # noqa: E402
 from vocab.text.changes import ListChanges, entries_left_out  # noqa: E402
 

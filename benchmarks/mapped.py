@@ -74,10 +74,11 @@ def main() -> None:
     import numpy as np
 
     from vocab.artefacts.artefact import ArtefactFolder
+    from vocab.automaton.frame import frame_for
     from vocab.automaton.frame_tokens import FrameTokens
     from vocab.automaton.tokenizer import load_speller
     from vocab.matching.matcher import Matcher
-    from vocab.matching.states import ListStates, frame_for
+    from vocab.matching.states import ListStates
     from vocab.options import DEFAULT_OPTIONS
 
     job = json.loads(sys.argv[1])

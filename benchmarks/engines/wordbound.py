@@ -17,13 +17,14 @@ import numpy as np
 from benchmarks.engines import Compiled, Definition, Follower, Form, ModelTokenizer
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.compiled_list import CompiledList
+from vocab.automaton.frame import frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import load_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.compiler.warm_up import warm_up
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.matcher import Matcher
-from vocab.matching.states import ListStates, frame_for
+from vocab.matching.states import ListStates
 
 
 class Wordbound:

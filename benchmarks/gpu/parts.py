@@ -18,10 +18,11 @@ from benchmarks.texts import OPTIONS, text_sets
 from benchmarks.throughput import SUBJECTS
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.compiled_list import CompiledList
+from vocab.automaton.frame import frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.lists.wordlists import WordList
 from vocab.matching.reference import GrammarReference
-from vocab.matching.states import ListStates, frame_for
+from vocab.matching.states import ListStates
 from vocab.options import DEFAULT_OPTIONS
 
 Row = dict[str, Any]

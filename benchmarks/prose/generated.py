@@ -14,13 +14,13 @@ from benchmarks.prose.free_model import FreeModel
 from benchmarks.prose.records import Cell, Record, Records
 from benchmarks.prose.served import missing
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import Frame
+from vocab.automaton.frame import Frame, frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import load_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.decoding.select import words_of
 from vocab.lists.wordlists import load_word_list
-from vocab.matching.states import ListStates, State, frame_for
+from vocab.matching.states import ListStates, State
 from vocab.options import DEFAULT_OPTIONS
 
 

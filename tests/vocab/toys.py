@@ -6,13 +6,14 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.compiled_list import CompiledList
+from vocab.automaton.frame import frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.tokenizer import Speller, TokenizerFacts
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.matcher import Matcher
-from vocab.matching.states import ListStates, State, frame_for
+from vocab.matching.states import ListStates, State
 from vocab.matching.structure.states import TextStates
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges

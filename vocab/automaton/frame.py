@@ -14,11 +14,21 @@ import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
 from vocab.arrays.numbers import Numbers
-from vocab.automaton.compiled_list import ELISION, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root
+from vocab.automaton.compiled_list import (
+    ELISION,
+    NO_KIND,
+    POSSESSABLE,
+    POSSESSIVE,
+    WORD,
+    CompiledList,
+    Root,
+    TrieArrays,
+)
 from vocab.automaton.frame_tokens import FrameTokens, run_tokens
 from vocab.automaton.spelling import MAX_ROOTS, too_many_runs
 from vocab.marks import APOSTROPHES, BLANK, LINE_BREAK
 from vocab.options import Case, ListOptions
+from vocab.text.forms import case_of
 from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton
 
 CAPITAL, SENTENCE = 1, 2
@@ -84,6 +94,21 @@ class Frame:
     @property
     def num_states(self) -> int:
         return len(self.is_complete)
+
+
+def frame_for(
+    words: CompiledList,
+    overlay: TrieArrays | None,
+    options: ListOptions,
+    tokens: FrameTokens,
+    *,
+    has_places: bool = False,
+    in_json: bool = False,
+) -> Frame:
+    """Build the frame of a list with its changes; with places for texts after others, or for JSON strings, if asked."""
+    roots = tuple((words if overlay is None else overlay).roots)
+    case = case_of(options, has_capitals=words.has_capitals)
+    return build_frame(options, case, words.language, roots, tokens, has_places=has_places, in_json=in_json)
 
 
 def build_frame(

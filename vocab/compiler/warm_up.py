@@ -11,6 +11,7 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.artefacts.artefact import words_from_bytes, words_to_bytes
 from vocab.automaton.dictionary_trie import ReferenceWords, build_segmented, build_segmented_overlay
+from vocab.automaton.frame import frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import build_overlay
 from vocab.automaton.token_trie import TokenTrie
@@ -22,7 +23,7 @@ from vocab.matching.matcher import Matcher
 from vocab.matching.segmented.controlled import control
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
-from vocab.matching.states import ListStates, frame_for
+from vocab.matching.states import ListStates
 from vocab.matching.structure.tokens import StructureTokens
 from vocab.options import DEFAULT_OPTIONS
 from vocab.text.changes import ListChanges

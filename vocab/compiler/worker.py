@@ -38,7 +38,7 @@ from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.dictionary_trie import build_segmented, build_segmented_overlay, reference_words, segmented_digest
-from vocab.automaton.frame import Frame
+from vocab.automaton.frame import Frame, frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
 from vocab.automaton.token_trie import TokenTrie
@@ -62,7 +62,7 @@ from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, paths_in, unspaced_language
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
-from vocab.matching.states import ListStates, frame_for
+from vocab.matching.states import ListStates
 from vocab.text.changes import ListChanges, entries_left_out
 
 MAX_LISTS: Final = 2

@@ -15,7 +15,7 @@ from cachetools import LRUCache
 
 from vocab.artefacts.artefact import ArtefactFolder, check_overlay
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import Frame
+from vocab.automaton.frame import Frame, frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.token_trie import TokenTrie
@@ -25,7 +25,7 @@ from vocab.matching.reference import GrammarReference
 from vocab.matching.segmented.controlled import control
 from vocab.matching.segmented.states import PlainStates, SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
-from vocab.matching.states import ListStates, frame_for
+from vocab.matching.states import ListStates
 from vocab.matching.structure.graph import Graph
 from vocab.matching.structure.rows import StructuredList
 from vocab.matching.structure.schema import PreparedSchema, StringKind

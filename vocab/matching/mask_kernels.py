@@ -4,14 +4,15 @@ A *reading* of what was written is one integer: between words -1 - f, in frame s
 the trie, with its context in the upper half. Each kernel takes the address of a record, by which nothing is copied.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array
-from vocab.arrays.kernels import int32_at, int64_at, kernel, position_of, record_at, uint8_at
-from vocab.automaton.compiled_list import NUM_KINDS
+from vocab.arrays.byte_trie import Int32Array, Uint8Array
+from vocab.arrays.kernels import address_of, int32_at, int64_at, kernel, position_of, record_at, uint8_at
+from vocab.automaton.compiled_list import NUM_KINDS, TrieArrays
 
 NO_BUDGET: Final = -1
 
@@ -44,6 +45,19 @@ of the rows of frame states."""
 
 _list_at: Final = record_at(ListRecord)
 _trie_at: Final = record_at(TrieRecord)
+
+
+def trie_records(tries: Sequence[TrieArrays | None], distances: Sequence[Uint8Array]) -> npt.NDArray[np.void]:
+    """Return the records of a trie and of the nodes added to it, (2,), with their distances, which stay as they are."""
+    records, first_node = np.zeros(2, TrieRecord), 0
+    for record, trie, of_trie in zip(records, tries, distances, strict=True):
+        record["first_node"], record["num_modes"] = first_node, len(of_trie)
+        record["distances"] = address_of(of_trie)
+        if trie is not None:
+            record["num_nodes"] = first_node = trie.num_nodes
+            for field in ("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds"):
+                record[field] = address_of(getattr(trie, field))
+    return records
 
 
 @kernel

@@ -21,7 +21,7 @@ from cachetools import LRUCache
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import address_of, position_of
 from vocab.automaton.compiled_list import NUM_KINDS, CompiledList, TrieArrays
-from vocab.automaton.frame import NUM_MODES, SENTENCE, Frame, build_frame
+from vocab.automaton.frame import NUM_MODES, SENTENCE, Frame, frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.tokenizer import Speller
@@ -32,19 +32,18 @@ from vocab.matching.mask_kernels import (
     NEVER_ENDS,
     NO_BUDGET,
     ListRecord,
-    TrieRecord,
     distance,
     frame_state_of,
     measure_frame,
     measure_words,
     set_token_bits,
     step,
+    trie_records,
 )
 from vocab.matching.mask_rows import MaskRows
 from vocab.matching.paths import WordPaths
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
-from vocab.text.forms import case_of
 
 State: TypeAlias = tuple[int, ...]
 """Readings, ascending; empty where no text begins so."""
@@ -116,7 +115,7 @@ class ListStates:
             np.where(frame.is_complete, 0, NEVER_ENDS).astype(np.int32) if ends is None else ends._to_end
         )
         # Keeps alive what the record has the addresses of.
-        self._arrays, self._tries = self._record_arrays(), self._trie_records()
+        self._arrays, self._tries = self._record_arrays(), trie_records((words, overlay), self._distances)
         self._record = self._make_record()
         self._measure(words=like is None, ends=ends is None)
         self._plain = MaskRows(self._record, self._plain_budget, frame.num_states)
@@ -353,18 +352,6 @@ class ListStates:
             record[field] = address_of(array)
         return record
 
-    def _trie_records(self) -> npt.NDArray[np.void]:
-        """Return the records of the trie and of the nodes added, (2,) of ``TrieRecord``."""
-        records, first_node = np.zeros(2, TrieRecord), 0
-        for record, trie, distances in zip(records, (self.words, self.overlay), self._distances, strict=True):
-            record["first_node"], record["num_modes"] = first_node, len(distances)
-            record["distances"] = address_of(distances)
-            if trie is not None:
-                record["num_nodes"] = first_node = trie.num_nodes
-                for field in ("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds"):
-                    record[field] = address_of(getattr(trie, field))
-        return records
-
     def _measure(self, *, words: bool, ends: bool) -> None:
         """Compute how few tokens complete a word and a text, from every node and frame state."""
         address = address_of(self._record)
@@ -405,18 +392,3 @@ class ListStates:
 
     def _row_bytes(self) -> int:
         return self._plain.num_bytes + sum(rows.num_bytes for rows in list(self._rows.values()))
-
-
-def frame_for(
-    words: CompiledList,
-    overlay: Overlay | None,
-    options: ListOptions,
-    tokens: FrameTokens,
-    *,
-    has_places: bool = False,
-    in_json: bool = False,
-) -> Frame:
-    """Build the frame of a list with its changes; with places for texts after others, or for JSON strings, if asked."""
-    roots = tuple((words if overlay is None else overlay).roots)
-    case = case_of(options, has_capitals=words.has_capitals)
-    return build_frame(options, case, words.language, roots, tokens, has_places=has_places, in_json=in_json)

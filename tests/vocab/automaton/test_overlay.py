@@ -9,13 +9,14 @@ from transformers import AutoTokenizer
 
 from tests.vocab.toys import toy_speller, toy_tokenizer, toy_words
 from vocab.automaton.compiled_list import Root
+from vocab.automaton.frame import frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
 from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.mask_kernels import NO_BUDGET
-from vocab.matching.states import NO_TOKENS, ListStates, frame_for
+from vocab.matching.states import NO_TOKENS, ListStates
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges, entries_left_out
 

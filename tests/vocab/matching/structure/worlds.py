@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.vocab.toys import STOP, allowed_tokens, can_spell, toy_speller, toy_tokenizer, word_list
+from vocab.automaton.frame import frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.trie_builder import build_words
 from vocab.matching.matcher import Matcher
-from vocab.matching.states import ListStates, frame_for
+from vocab.matching.states import ListStates
 from vocab.matching.structure.answers import AnswerReader
 from vocab.matching.structure.graph import Graph
 from vocab.matching.structure.rows import StructuredList
