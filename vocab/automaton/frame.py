@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
-from vocab.arrays.numbers import Numbers
+from vocab.arrays.interner import Interner
 from vocab.automaton.compiled_list import (
     ELISION,
     NO_KIND,
@@ -195,9 +195,9 @@ class _Builder:
             if not root.head:
                 self._headless.setdefault((root.lead, root.is_elided), []).append(index)
         self._tokens = tokens
-        self._items: Numbers[_Item] = Numbers()
-        self._states: Numbers[_Items | _Inside] = Numbers()
-        self._contexts: Numbers[tuple[int, int, int, int]] = Numbers()
+        self._items: Interner[_Item] = Interner()
+        self._states: Interner[_Items | _Inside] = Interner()
+        self._contexts: Interner[tuple[int, int, int, int]] = Interner()
         self._context_of: dict[tuple[int, int, int, int], int] = {}
         self._places: list[int] = []
 

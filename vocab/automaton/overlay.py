@@ -13,7 +13,7 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.kernels import kernel, position_of
-from vocab.arrays.numbers import Numbers
+from vocab.arrays.interner import Interner
 from vocab.automaton.compiled_list import FORMAT_VERSION, NEVER, WORD, CompiledList, Root, TrieArrays
 from vocab.automaton.frame import CAPITAL, NUM_MODES, SENTENCE
 from vocab.automaton.spelling import MAX_OWN_WORK, SpelledForm, forms_of, tokenize_forms
@@ -100,9 +100,9 @@ class _OverlayBuilder:
 
     def __init__(self, words: CompiledList) -> None:
         self._words = words
-        self._roots: Numbers[Root] = Numbers(words.roots)
+        self._roots: Interner[Root] = Interner(words.roots)
         # By the parent and the token that leads there; of a root, -1 and its number.
-        self._nodes: Numbers[tuple[int, int]] = Numbers()
+        self._nodes: Interner[tuple[int, int]] = Interner()
         self._ends: list[tuple[int, int, int, list[int]]] = []
 
     def put(self, row: SpelledForm, rank: int, modes: list[int]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from vocab.arrays.numbers import Numbers
+from vocab.arrays.interner import Interner
 from vocab.lists.wordlists import unspaced_language
 from vocab.marks import MAX_OPEN_PAIRS, marks_of, marks_of_language, marks_of_unspaced
 from vocab.options import ListOptions
@@ -96,9 +96,9 @@ def _build(rules: GapRules, possessives: bool, elisions: bool) -> GapAutomaton:
     kinds = "word", "possessable" if possessives else "word", "elision" if elisions else "word"
     (start, *ends), unpaired = _build_unpaired(rules, (START, *map(Place, kinds)))
     # A state, and the marks that must still come, each the closing one of an open pair, the innermost last.
-    numbers: Numbers[tuple[int, str]] = Numbers()
+    numbers: Interner[tuple[int, str]] = Interner()
     first = numbers[start, ""]
-    contexts: Numbers[WordEnds] = Numbers()
+    contexts: Interner[WordEnds] = Interner()
     states: list[GapState] = []
     for number, open_pairs in numbers.in_order:
         state = unpaired[number]
@@ -123,7 +123,7 @@ def _build_unpaired(rules: GapRules, starts: Iterable[Place]) -> tuple[list[int]
 
     ``OPENING`` and ``CLOSING`` count as characters. Also return the numbers of the given places.
     """
-    numbers: Numbers[frozenset[Place]] = Numbers()
+    numbers: Interner[frozenset[Place]] = Interner()
     numbered = [numbers[frozenset([place])] for place in starts]
     states: list[GapState] = []
     for places in numbers.in_order:

@@ -6,7 +6,7 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 
-class Numbers(dict[T, int]):
+class Interner(dict[T, int]):
     """A dict that numbers keys in the order first asked for; ``in_order`` may grow while it is iterated."""
 
     def __init__(self, keys: Iterable[T] = ()) -> None:
