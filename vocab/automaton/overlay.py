@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array, group_starts
-from vocab.arrays.kernels import kernel, position_of
 from vocab.arrays.interner import Interner
+from vocab.arrays.kernels import kernel, position_of
 from vocab.automaton.compiled_list import FORMAT_VERSION, NEVER, WORD, CompiledList, Root, TrieArrays
 from vocab.automaton.frame import CAPITAL, NUM_MODES, SENTENCE
 from vocab.automaton.spelling import MAX_OWN_WORK, SpelledForm, forms_of, tokenize_forms

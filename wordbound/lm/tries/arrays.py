@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, group_starts
+from vocab.arrays.interner import Interner
 from vocab.arrays.kernels import kernel
-from vocab.arrays.numbers import Numbers
 from wordbound.lm.tokens import Token
 
 Floats = npt.NDArray[np.float64]
@@ -96,7 +96,7 @@ def _letters(words: Sequence[Any]) -> tuple[Int64Array, Int64Array, list[Any]]:
 
     A byte is its own number; words of other letters than bytes are iterated for them.
     """
-    numbers: Numbers[Any] = Numbers(range(_NUM_BYTES))
+    numbers: Interner[Any] = Interner(range(_NUM_BYTES))
     of_bytes = np.array([isinstance(word, bytes) for word in words], np.bool_)
     plain = [word for word in words if isinstance(word, bytes)]
     others = [[numbers[letter] for letter in word] for word in words if not isinstance(word, bytes)]
