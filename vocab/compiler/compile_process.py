@@ -190,21 +190,24 @@ class CompileProcess:
 
         watcher = Thread(target=watch, name="compile-watch", daemon=True)
         watcher.start()
+        failure: Exception | None = None
         try:
             yield
         except Exception as error:
-            done.set()
-            watcher.join()
-            if faults:
-                raise faults[0] from None
-            if isinstance(error, EOFError | ConnectionError):
-                raise _GoneError(self._how_it_died()) from None
-            if isinstance(error, CompileError):
-                raise
-            raise CompileError(f"the compile process failed: {error}") from None
+            failure = error
         finally:
             done.set()
             watcher.join()
+        if failure is not None:
+            raise (faults[0] if faults else self._meaning_of(failure)) from None
+
+    def _meaning_of(self, failure: Exception) -> CompileError:
+        """Return the error of the library that tells what went wrong with the pipe."""
+        if isinstance(failure, CompileError):
+            return failure
+        if isinstance(failure, EOFError | ConnectionError):
+            return _GoneError(self._how_it_died())
+        return CompileError(f"the compile process failed: {failure}")
 
     def _excess(self) -> Iterator[VocabularyError]:
         """Yield what the process takes too much of."""
