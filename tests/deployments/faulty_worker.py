@@ -32,7 +32,7 @@ FAULTS: Final[dict[str, Callable[[], Any]]] = {
     "hang": _hang,
     "memory": _take_memory,
     "exit": lambda: os._exit(3),
-    "garbage": lambda: setattr(worker, "write_reply", lambda reply: b"garbage\n"),
+    "garbage": lambda: setattr(worker, "replace", lambda reply, **changed: "garbage"),
     "slow": lambda: time.sleep(1),
     "grow": lambda: _kept.append(b"x" * (1 << 28)),
 }
@@ -46,4 +46,4 @@ def build_or_fail(word_list: WordList, speller: Speller, *, has_capitals: bool |
 
 if __name__ == "__main__":
     vars(worker)["build_words"] = build_or_fail
-    worker.main(sys.argv[1:])
+    worker.main(sys.argv[1])

@@ -18,6 +18,7 @@ files written longest ago are deleted first, or used longest ago where the file 
 """
 
 import logging
+import math
 import os
 import time
 import uuid
@@ -30,10 +31,11 @@ from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
+from typing_extensions import override
 
-from vocab.artefacts.artefact import ArtefactFolder
+from vocab.artefacts.artefact import ArtefactFolder, words_to_bytes
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.overlay import Overlay
 from vocab.errors import ArtefactError
 
 T = TypeVar("T")
@@ -42,6 +44,7 @@ _TIME_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modif
 """What file systems call the time of the last change; the first present counts."""
 
 _SUFFIX: Final = ".safetensors"
+_PART: Final = ".part"
 
 GRACE_S: Final = 60.0
 """From the answer that names an artefact to the engine that maps it; reading the longest list takes most of it."""
@@ -50,12 +53,62 @@ STALE_PART_S: Final = 600.0
 """A temporary file is complete within seconds; an older one was left by a process that died."""
 
 _LOW_WATER: Final = 0.9
-"""Deleting goes down to this part of the bound, so that not every write scans the folder."""
+"""Deleting goes down to this part of the bound, so that not every write looks at all files."""
 
 _MAX_WRITERS: Final = 4
-"""Processes that may write between two scans of the folder without exceeding the bound together."""
+"""Processes that may write between two looks at the folder or store without exceeding the bound together."""
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    name: str
+    used_s: float
+    num_bytes: int
+
+
+class _Room:
+    """The bound of a folder or store: what was used longest ago is deleted where it is exceeded.
+
+    Args:
+        max_bytes: The bound.
+        files: Lists what is there.
+        delete: Deletes the artefact of a file name.
+        grace_s: What was used since goes only where there is twice as much as may be.
+    """
+
+    def __init__(
+        self, max_bytes: int, files: Callable[[], list[_File]], delete: Callable[[str], object], grace_s: float = 0.0
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._files = files
+        self._delete = delete
+        self._grace_s = grace_s
+        self._left = 0
+
+    def take(self, num_bytes: int, newest: str) -> None:
+        """Count an artefact that was written, and delete others where the bound may be exceeded."""
+        self._left -= num_bytes
+        if self._left > 0:
+            return
+        files, most = self._files(), self._max_bytes
+        total = sum(file.num_bytes for file in files)
+        num_deleted = 0
+        kept_since_s = time.time() - self._grace_s if self._grace_s else math.inf
+        low = most * _LOW_WATER if total > most else total
+        for file in sorted(files, key=lambda file: file.used_s):
+            is_kept = file.used_s > kept_since_s and total <= 2 * most
+            if total <= low or is_kept:
+                break
+            if file.name.endswith(_SUFFIX) and file.name != newest + _SUFFIX:
+                self._delete(file.name)
+                total -= file.num_bytes
+                num_deleted += 1
+        if num_deleted:
+            logger.info("deleted %d artefacts used longest ago; %.1f MB are left", num_deleted, total / 1e6)
+        # Where all of it is in use, still not every write looks at as many files.
+        self._left = (most - total if total <= most else min(2 * most - total, most // 16)) // _MAX_WRITERS
 
 
 class SharedStore:
@@ -71,24 +124,53 @@ class SharedStore:
 
     def __init__(self, url: str, max_bytes: int, *, timeout_s: float = 20.0, retry_s: float = 60.0) -> None:
         self._url = url
-        self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._failed_at: float | None = None
-        self._room = 0
+        self._room = _Room(max_bytes, self._files, self._delete)
         self._opened: tuple[Any, str] | None = None
 
     def read(self, digest: str) -> bytes | None:
-        """Fetch an artefact's bytes from the shared store; None where there is none or the store fails."""
-        return self._try(lambda: self._read(digest))
+        """Fetch an artefact's bytes and, where possible, record the use; None where there is none."""
+
+        def read() -> bytes | None:
+            files, root = self._open()
+            path = f"{root}/{digest}{_SUFFIX}"
+            try:
+                data: bytes = files.cat_file(path)
+            except FileNotFoundError:
+                return None
+            # Only some file systems can record a use; elsewhere the time of writing decides what goes.
+            with suppress(NotImplementedError, ValueError, OSError):
+                files.touch(path, truncate=False)
+            return data
+
+        return self._try(read)
 
     def write(self, digest: str, data: bytes) -> None:
-        """Write an artefact's bytes to the shared store; a failure is logged, not raised."""
-        self._try(lambda: self._write(digest, data))
+        """Write an artefact, whole or not at all, and make room for it if needed; a failure is logged, not raised."""
+
+        def write() -> None:
+            files, root = self._open()
+            path = f"{root}/{digest}{_SUFFIX}"
+            if isinstance(files, LocalFileSystem):
+                temporary = f"{path}.{uuid.uuid4().hex}.part"
+                try:
+                    files.pipe_file(temporary, data)
+                    os.replace(temporary, path)  # noqa: PTH105 - the path is a string of the file system's
+                finally:
+                    with suppress(FileNotFoundError):
+                        files.rm_file(temporary)
+            else:
+                # An object store shows an object whole or not at all.
+                files.pipe_file(path, data)
+            self._room.take(len(data), digest)
+
+        self._try(write)
 
     def delete(self, digest: str) -> None:
-        """Delete an artefact from the shared store; a failure is logged, not raised."""
-        self._try(lambda: self._delete(digest))
+        """Delete an artefact; a failure is logged, not raised."""
+        self._try(lambda: self._delete(digest + _SUFFIX))
 
     def _try(self, action: Callable[[], T]) -> T | None:
         """Run an action in a thread, abandoned at the timeout; None on failure and for ``retry_s`` after one."""
@@ -122,63 +204,17 @@ class SharedStore:
             self._opened = files, root.rstrip("/")
         return self._opened
 
-    def _read(self, digest: str) -> bytes | None:
-        """Read an artefact's bytes and, where possible, record the use; None where there is none."""
-        files, root = self._open()
-        path = f"{root}/{digest}{_SUFFIX}"
-        try:
-            data: bytes = files.cat_file(path)
-        except FileNotFoundError:
-            return None
-        # Only some file systems can record a use; elsewhere the time of writing decides what goes.
-        with suppress(NotImplementedError, ValueError, OSError):
-            files.touch(path, truncate=False)
-        return data
-
-    def _write(self, digest: str, data: bytes) -> None:
-        """Write an artefact's bytes, whole or not at all, and make room where the bound may be exceeded."""
-        files, root = self._open()
-        path = f"{root}/{digest}{_SUFFIX}"
-        if {"file", "local"}.isdisjoint(_names(files)):
-            # An object store shows an object whole or not at all.
-            files.pipe_file(path, data)
-        else:
-            temporary = f"{root}/{uuid.uuid4().hex}.part"
-            try:
-                files.pipe_file(temporary, data)
-                os.replace(temporary, path)  # noqa: PTH105 - the path is a string of the file system's
-            finally:
-                with suppress(FileNotFoundError):
-                    files.rm_file(temporary)
-        self._room -= len(data)
-        if self._room <= 0:
-            self._make_room(path)
-
-    def _delete(self, digest: str) -> None:
+    def _delete(self, name: str) -> None:
         files, root = self._open()
         with suppress(FileNotFoundError):
-            files.rm_file(f"{root}/{digest}{_SUFFIX}")
+            files.rm_file(f"{root}/{name}")
 
-    def _make_room(self, newest: str) -> None:
-        """Delete the artefacts written or used longest ago, but not ``newest``, where the store is over its bound."""
+    def _files(self) -> list[_File]:
+        """List the store's artefacts, each with its last known use and size."""
         files, root = self._open()
         files.invalidate_cache(root)
         entries = [entry for entry in files.ls(root, detail=True) if str(entry["name"]).endswith(_SUFFIX)]
-        total = sum(entry["size"] for entry in entries)
-        if total > self._max_bytes:
-            for entry in sorted(entries, key=time_of):
-                if total <= self._max_bytes * _LOW_WATER:
-                    break
-                if not str(entry["name"]).endswith(newest.rsplit("/", 1)[-1]):
-                    with suppress(FileNotFoundError):
-                        files.rm_file(entry["name"])
-                    total -= entry["size"]
-        self._room = max(self._max_bytes - total, 0) // 4
-
-
-def _names(files: Any) -> set[str]:
-    """Return the protocol names of a file system."""
-    return {files.protocol} if isinstance(files.protocol, str) else set(files.protocol)
+        return [_File(str(entry["name"]).rpartition("/")[-1], time_of(entry), entry["size"]) for entry in entries]
 
 
 def time_of(entry: dict[str, Any]) -> float:
@@ -195,14 +231,7 @@ def time_of(entry: dict[str, Any]) -> float:
     return 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    used_s: float
-    num_bytes: int
-
-
-class ArtefactStore:
+class ArtefactStore(ArtefactFolder):
     """The artefacts of this node, at most ``max_bytes`` of them. Thread-safe.
 
     Args:
@@ -212,19 +241,14 @@ class ArtefactStore:
     """
 
     def __init__(self, path: Path, max_bytes: int, shared: SharedStore | None = None) -> None:
-        self._path = path
-        self._folder = ArtefactFolder(path)
-        self._max_bytes = max_bytes
+        super().__init__(path)
         self._shared = shared
         self._unshared: list[str] = []
         self._lock = Lock()
-        self._room = 0
+        self._room = _Room(max_bytes, self._files, lambda name: (path / name).unlink(missing_ok=True), GRACE_S)
         self._remove_stale_parts()
 
-    def path_of(self, digest: str) -> Path:
-        """Return the path of an artefact, existing or not, as ``ArtefactFolder.path_of``."""
-        return self._folder.path_of(digest)
-
+    @override
     def has(self, digest: str) -> bool:
         """Return whether the artefact is in this node's folder; if so, mark it as used."""
         path = self.path_of(digest)
@@ -234,15 +258,10 @@ class ArtefactStore:
             return path.is_file()  # in a folder that may only be read
         return True
 
+    @override
     def load(self, digest: str) -> CompiledList:
-        """Load a list's trie from this node's folder, as ``ArtefactFolder.load``, and mark it as used."""
         self.has(digest)
-        return self._folder.load(digest)
-
-    def load_overlay(self, digest: str) -> Overlay:
-        """Load an overlay from this node's folder, as ``ArtefactFolder.load_overlay``, and mark it as used."""
-        self.has(digest)
-        return self._folder.load_overlay(digest)
+        return super().load(digest)
 
     def find(self, digest: str, load: Callable[[str], T]) -> T | None:
         """Load an artefact with ``load`` from this node's folder, else the shared store; None where neither has it.
@@ -266,18 +285,33 @@ class ArtefactStore:
             self._shared.delete(digest)
             return None
 
+    @override
     def save(self, words: CompiledList) -> Path:
         """Write a list's trie to this node's folder, for the next ``share``; raise ``ArtefactError`` on failure."""
-        return self._write(words.digest, lambda: self._folder.save(words), is_new=True)
+        return self.write_bytes(words.digest, words_to_bytes(words), is_new=True)
 
+    @override
     def write_bytes(self, digest: str, data: bytes, *, is_new: bool = False) -> Path:
-        """Write an artefact to the folder, to be shared if ``is_new``; raise ``ArtefactError`` if that fails."""
-        return self._write(digest, lambda: self._folder.write_bytes(digest, data), is_new=is_new)
+        """Write an artefact to the folder, to be shared if ``is_new``, and make room for it if needed.
 
+        Raises:
+            ArtefactError: It cannot be written.
+        """
+        try:
+            path = super().write_bytes(digest, data)
+        except OSError as error:
+            raise ArtefactError(f"the artefact {digest} cannot be written to {self._path}: {error.strerror}") from None
+        with self._lock:
+            if is_new and self._shared:
+                self._unshared.append(digest)
+            self._room.take(len(data), digest)
+        return path
+
+    @override
     def read_bytes(self, digest: str) -> bytes:
         """Read an artefact's bytes from the folder or the shared store; raise ``ArtefactError`` if neither has it."""
         if self.has(digest) or self._shared is None or (data := self._shared.read(digest)) is None:
-            return self._folder.read_bytes(digest)
+            return super().read_bytes(digest)
         return data
 
     def discard(self, digest: str) -> None:
@@ -292,7 +326,7 @@ class ArtefactStore:
             return
         for digest in digests:
             try:
-                self._shared.write(digest, self._folder.read_bytes(digest))
+                self._shared.write(digest, super().read_bytes(digest))
             except ArtefactError as error:
                 logger.warning("not shared: %s", error)
 
@@ -300,61 +334,19 @@ class ArtefactStore:
         """Return the size of the folder, temporary files included."""
         return sum(file.num_bytes for file in self._files())
 
-    def _write(self, digest: str, write: Callable[[], Path], *, is_new: bool) -> Path:
-        """Write an artefact's file with ``write``, note it for ``share`` if it is new, and make room if needed."""
-        try:
-            path = write()
-        except OSError as error:
-            raise ArtefactError(f"the artefact {digest} cannot be written to {self._path}: {error.strerror}") from None
-        with self._lock:
-            if is_new and self._shared:
-                self._unshared.append(digest)
-            with suppress(FileNotFoundError):  # another process may make room at any time
-                self._room -= path.stat().st_size
-            if self._room <= 0:
-                self._make_room(path)
-        return path
-
-    def _make_room(self, newest: Path) -> None:
-        """Delete the artefacts used longest ago, but not ``newest``, where the folder is over its bound."""
-        present = self._files()
-        total = sum(file.num_bytes for file in present)
-        files = [file for file in present if file.path != newest and file.path.suffix != ".part"]
-        num_deleted = 0
-        if total > self._max_bytes:
-            recent = time.time() - GRACE_S
-            for file in sorted(files, key=lambda file: file.used_s):
-                is_kept = file.used_s > recent and total <= 2 * self._max_bytes
-                if total <= self._max_bytes * _LOW_WATER or is_kept:
-                    break
-                file.path.unlink(missing_ok=True)
-                total -= file.num_bytes
-                num_deleted += 1
-        if num_deleted:
-            logger.info("deleted %d artefacts used longest ago; %.1f MB are left", num_deleted, total / 1e6)
-        if total <= self._max_bytes:
-            self._room = (self._max_bytes - total) // _MAX_WRITERS
-        else:
-            # All of it is in use: still, not every write scans as many files.
-            self._room = min(2 * self._max_bytes - total, self._max_bytes // 16) // _MAX_WRITERS
-
     def _files(self) -> list[_File]:
         """List the folder's artefacts and temporary files, each with its last use and size."""
         files = []
-        try:
-            with os.scandir(self._path) as entries:
-                for entry in entries:
-                    if entry.name.endswith((".safetensors", ".part")):
-                        with suppress(FileNotFoundError):  # deleted by another process since the folder was listed
-                            status = entry.stat(follow_symlinks=False)
-                            files.append(_File(Path(entry.path), status.st_mtime, status.st_size))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        for path in self._path.glob("*"):
+            if path.suffix in (_SUFFIX, _PART):
+                with suppress(FileNotFoundError):  # deleted by another process since the folder was listed
+                    status = path.stat(follow_symlinks=False)
+                    files.append(_File(path.name, status.st_mtime, status.st_size))
         return files
 
     def _remove_stale_parts(self) -> None:
         """Delete temporary files that were left by processes that died."""
-        old = time.time() - STALE_PART_S
-        for file in self._files():
-            if file.path.suffix == ".part" and file.used_s < old:
-                file.path.unlink(missing_ok=True)
+        for part in self._path.glob("*" + _PART):
+            with suppress(FileNotFoundError):  # another process may do it, too
+                if part.stat().st_mtime < time.time() - STALE_PART_S:
+                    part.unlink()

@@ -1,10 +1,16 @@
-"""What the compile processes do to themselves: priority, output, and an end with their parent."""
+"""What the compile processes do to themselves: their pipe, their priority, and an end with their parent."""
 
 import ctypes
 import os
+import select
 import signal
 import sys
-from typing import BinaryIO, Final
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from threading import Thread
+from typing import Any, Final
 
 import psutil
 
@@ -13,36 +19,42 @@ NICENESS: Final = 10
 of a second would take a minute on a busy machine."""
 
 EXIT_S: Final = 5.0
-"""Time to exit after the input ends: enough to send a file to the shared store, not for a compile."""
+"""Time to exit after the parent has closed the pipe: enough to send a file to the shared store, not for a compile."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
 
-def give_way() -> None:
-    """Lower the priority below the parent's: reading a tokenizer takes 5 s of the cores on which an engine starts."""
-    # Once, though this program may have started again.
-    if os.getpriority(os.PRIO_PROCESS, 0) == os.getpriority(os.PRIO_PROCESS, os.getppid()):
-        os.nice(NICENESS)
+def connect_to_parent() -> Connection:
+    """Return the pipe to the parent process, which is the standard input; have a lower priority, and end with it."""
+    die_with_parent()
+    # Reading a tokenizer takes 5 s of the cores on which an engine starts.
+    os.nice(NICENESS)
+    return Connection(sys.stdin.fileno())
 
 
-def own_output() -> BinaryIO:
-    """Keep standard output for replies alone: what libraries print goes to standard error."""
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return output
+def receive_jobs(connection: Connection) -> Iterator[Any]:
+    """Yield what the parent sends, until it closes the pipe."""
+    with suppress(EOFError, ConnectionError):
+        while True:
+            yield connection.recv()
 
 
-def send(output: BinaryIO, line: bytes) -> None:
-    """Write a line to the parent process, and flush it; exit where the parent is gone."""
-    try:
-        output.write(line)
-        output.flush()
-    except BrokenPipeError:
+def end_with_pipe() -> None:
+    """Have a thread end this process some time after the parent has closed the pipe, whatever it does then."""
+
+    def wait() -> None:
+        closed = select.poll()
+        # That the other end is closed is reported though nothing is asked for.
+        closed.register(sys.stdin.fileno(), 0)
+        closed.poll()
+        time.sleep(EXIT_S)
         os._exit(0)
+
+    Thread(target=wait, name="pipe", daemon=True).start()
 
 
 def die_with_parent() -> None:
-    """Have Linux kill this process when its parent's thread ends; elsewhere the end of the input must do."""
+    """Have Linux kill this process when its parent's thread ends; elsewhere the end of the pipe must do."""
     if sys.platform == "linux":
         parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

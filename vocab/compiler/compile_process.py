@@ -6,37 +6,42 @@ with an error of the library.
 """
 
 import json
-import logging
 import math
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from multiprocessing import Pipe
 from pathlib import Path
-from typing import IO, Any, Final
+from pickle import loads
+from threading import Event, Thread
+from typing import IO, Final, Self, TypeVar
 
 from vocab.compiler.child_process import EXIT_S, cpu_seconds, resident_bytes
-from vocab.compiler.jobs import CheckStructure, Job, Reply, read_reply, write_job
-from vocab.errors import CompileError, CompileTimeoutError, ListTooLargeError
+from vocab.compiler.jobs import CheckStructure, Job, Reply
+from vocab.errors import CompileError, CompileTimeoutError, ListTooLargeError, VocabularyError
 
 START_DEADLINE_S: Final = 300.0
-"""Reading a large tokenizer takes 10 s, and on a new machine numba makes its machine code first, 60 s on one core."""
+"""Reading a large tokenizer takes 10 s, and on a new machine numba makes its machine code first, 80 s on one core."""
 
 _LOOK_S: Final = 0.2
 """How often a process at work is checked."""
 
 _MAX_REPLY_BYTES: Final = 1 << 20
 
-logger = logging.getLogger("ray.serve")
+T = TypeVar("T")
 
 
 class NotBegunError(Exception):
     """The process died before it began the job, so another can do it."""
+
+
+class _GoneError(CompileError):
+    """The process has ended by itself."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +61,16 @@ class WorkerCommand:
     shared_bytes: int = 2**36
 
     def arguments(self) -> list[str]:
-        """Return the command line that starts the process."""
-        values = {
-            "--folder": self.folder,
-            "--max-bytes": self.max_bytes,
-            "--model": self.model,
-            "--tokenizer": self.tokenizer,
-            "--wordlist-dir": self.wordlist_dir,
-            "--shared-url": self.shared_url,
-            "--shared-bytes": self.shared_bytes,
-        }
-        given = [str(part) for name, value in values.items() if value is not None for part in (name, value)]
-        flag = ["--trust-remote-code"] if self.trust_remote_code else []
-        return [sys.executable, "-m", "vocab.compiler.worker", *given, *flag]
+        """Return the command line that starts the process; ``parse`` reads its last argument."""
+        return [sys.executable, "-m", "vocab.compiler.worker", json.dumps(asdict(self), default=str)]
+
+    @classmethod
+    def parse(cls, argument: str) -> Self:
+        """Read the last argument of the process's command line."""
+        values = json.loads(argument)
+        for name in ("folder", "wordlist_dir"):
+            values[name] = None if values[name] is None else Path(values[name])
+        return cls(**values)
 
 
 class CompileProcess:
@@ -85,22 +87,21 @@ class CompileProcess:
         *,
         errors: IO[bytes] | None = None,
     ) -> None:
-        """``first`` is written to its input before it is asked anything; ``errors`` gets its standard error."""
+        """``first`` is sent before it is asked anything; ``errors`` gets what it prints, standard error otherwise."""
         self._first = first
         self._max_memory_bytes = max_memory_bytes
         self._max_cpu_s = math.inf
-        self._unread = b""
         packages = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
-        self._process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            bufsize=0,
-            env={**os.environ, "PYTHONPATH": packages},
-        )
-        self._input: Any = self._process.stdin
-        self._output: Any = self._process.stdout
+        printed = 2 if errors is None else errors
+        self._connection, childs = Pipe()
+        with childs:
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=childs.fileno(),
+                stdout=printed,
+                stderr=printed,
+                env={**os.environ, "PYTHONPATH": packages},
+            )
 
     def wait_until_ready(self) -> str:
         """Wait until the process is ready, and return the name that it gives itself.
@@ -111,10 +112,11 @@ class CompileProcess:
             CompileError: It does not become ready.
         """
         try:
-            deadline = time.monotonic() + START_DEADLINE_S
-            self._send(self._first, deadline, START_DEADLINE_S)
-            return str(_field(self._read_line(deadline, START_DEADLINE_S), "ready"))
-        except (CompileError, OSError) as error:
+            with self._watched(START_DEADLINE_S):
+                if self._first:
+                    self._connection.send_bytes(self._first)
+                return self._receive(str)
+        except VocabularyError as error:
             self.reap()
             raise CompileError(f"the compile process does not start: {error}") from None
 
@@ -134,29 +136,23 @@ class CompileProcess:
             CompileTimeoutError: It took longer than the deadline allows.
             CompileError: It died, took too much memory, or answered nonsense.
         """
-        deadline = time.monotonic() + deadline_s
-        # What it makes ready before it begins is no part of the job.
-        self._max_cpu_s = math.inf
         has_begun = False
         try:
-            self._send(write_job(job), deadline, deadline_s)
-            _field(self._read_line(deadline, deadline_s), "started")
-            has_begun = True
-            self._max_cpu_s = cpu_seconds(self.pid) + max_cpu_s
-            return read_reply(self._read_line(deadline, deadline_s))
-        except (CompileError, ListTooLargeError, OSError, ValueError) as error:
-            was_alive = self.is_alive()
+            with self._watched(deadline_s):
+                self._connection.send(job)
+                self._receive(str)
+                has_begun = True
+                self._max_cpu_s = cpu_seconds(self.pid) + max_cpu_s
+                return self._receive(Reply)
+        except VocabularyError as error:
             self.reap()
-            if not has_begun and not was_alive:
+            if isinstance(error, _GoneError) and not has_begun:
                 raise NotBegunError from None
-            if isinstance(error, CompileError | ListTooLargeError):
-                raise
-            raise CompileError(f"the compile process failed: {error}") from None
+            raise
 
     def close(self) -> None:
         """Let the process end, and kill it if it does not."""
-        with suppress(OSError):
-            self._input.close()
+        self._connection.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(2 * EXIT_S)
         self.reap()
@@ -166,51 +162,68 @@ class CompileProcess:
         self._process.kill()
 
     def reap(self) -> None:
-        """Kill the process, wait for its end and close its pipes."""
+        """Kill the process, wait for its end and close the pipe."""
         self._process.kill()
         self._process.wait()
-        for stream in (self._input, self._output):
-            with suppress(OSError):
-                stream.close()
+        self._connection.close()
 
-    def _send(self, data: bytes, deadline: float, deadline_s: float) -> None:
-        """Write data to the process in parts, within the deadline.
+    @contextmanager
+    def _watched(self, deadline_s: float) -> Iterator[None]:
+        """Kill the process when it exceeds the deadline, or its memory or processor time, and raise why.
 
-        A process that does not read would block the writer forever.
+        A thread looks, for what sends to or receives from a process that is stopped blocks until it is killed.
         """
-        while data:
-            self._check(deadline, deadline_s)
-            _, writable, _ = select.select([], [self._input], [], _LOOK_S)
-            if writable:
-                # A pipe that is writable takes this much at once.
-                data = data[self._input.write(data[: select.PIPE_BUF]) :]
+        deadline, done, faults = time.monotonic() + deadline_s, Event(), list[VocabularyError]()
+        # What it makes ready before it begins is no part of the job.
+        self._max_cpu_s = math.inf
 
-    def _read_line(self, deadline: float, deadline_s: float) -> bytes:
-        """Read one line of the process's output, within its deadline and limits."""
-        while b"\n" not in self._unread:
-            self._check(deadline, deadline_s)
-            readable, _, _ = select.select([self._output], [], [], _LOOK_S)
-            if not readable:
-                continue
-            read = self._output.read(1 << 16)
-            if not read:
-                raise CompileError(self._how_it_died())
-            self._unread += read
-            if len(self._unread) > _MAX_REPLY_BYTES:
-                raise CompileError("the compile process answers without end")
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
+        def watch() -> None:
+            while not done.is_set():
+                if time.monotonic() > deadline:
+                    faults.append(CompileTimeoutError(f"a job took longer to compile than the {deadline_s:g} s it may"))
+                else:
+                    faults.extend(self._excess())
+                if faults:
+                    self._process.kill()
+                    return
+                done.wait(_LOOK_S)
 
-    def _check(self, deadline: float, deadline_s: float) -> None:
-        """Raise where the process is over its deadline, processor time or memory."""
-        if time.monotonic() > deadline:
-            raise CompileTimeoutError(f"a job took longer to compile than the {deadline_s:g} s it may")
+        watcher = Thread(target=watch, name="compile-watch", daemon=True)
+        watcher.start()
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        finally:
+            done.set()
+            watcher.join()
+        if failure is not None:
+            raise (faults[0] if faults else self._meaning_of(failure)) from None
+
+    def _meaning_of(self, failure: Exception) -> CompileError:
+        """Return the error of the library that tells what went wrong with the pipe."""
+        if isinstance(failure, CompileError):
+            return failure
+        if isinstance(failure, EOFError | ConnectionError):
+            return _GoneError(self._how_it_died())
+        return CompileError(f"the compile process failed: {failure}")
+
+    def _excess(self) -> Iterator[VocabularyError]:
+        """Yield what the process takes too much of."""
         if math.isfinite(self._max_cpu_s) and cpu_seconds(self.pid) > self._max_cpu_s:
-            raise ListTooLargeError("The list takes too long to compile: send fewer or shorter words.")
+            yield ListTooLargeError("The list takes too long to compile: send fewer or shorter words.")
         if (used := resident_bytes(self.pid)) > self._max_memory_bytes:
-            raise CompileError(
+            yield CompileError(
                 f"a job needs more memory to compile ({used / 1e9:.1f} GB) than compile_memory_bytes allows"
             )
+
+    def _receive(self, kind: type[T]) -> T:
+        """Receive an object that the process sends, of this kind."""
+        received = loads(self._connection.recv_bytes(_MAX_REPLY_BYTES))  # noqa: S301 - of a process of this program
+        if not isinstance(received, kind):
+            raise CompileError(f"the compile process answered {str(received)[:80]!r}")
+        return received
 
     def _how_it_died(self) -> str:
         """Describe how the process ended, for an error message."""
@@ -218,15 +231,7 @@ class CompileProcess:
             self._process.wait(1)
         code = self._process.returncode
         if code is None:
-            return "the compile process closed its output"
+            return "the compile process closed its end of the pipe"
         if code < 0:
             return f"the compile process was ended by {signal.Signals(-code).name}"
         return f"the compile process ended with status {code}"
-
-
-def _field(line: bytes, name: str) -> object:
-    """Return a member of a JSON line that the process wrote; raise where it has none."""
-    try:
-        return json.loads(line)[name]
-    except (ValueError, KeyError, TypeError):
-        raise CompileError(f"the compile process answered {line[:80]!r}") from None

@@ -1,14 +1,12 @@
-"""The jobs that a service sends its compile process and the replies, as JSON lines.
+"""The jobs that a service sends its compile process, and the replies.
 
 Only names, words and numbers are sent; artefacts are in a folder that both processes share.
 """
 
-import json
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 
-from vocab import errors
-from vocab.errors import CompileError, VocabularyError
+from vocab.errors import VocabularyError
 from vocab.lists.wordlists import AskedSource, Source, Unit
 from vocab.options import ListOptions
 
@@ -75,8 +73,6 @@ Job: TypeAlias = CompileList | ChangeList | MeasureTexts
 FIRST_WORDS: Final = 20_000
 """Ranks of the artefact that serves every N up to here: made in a tenth of the time of a whole language."""
 
-_KINDS: Final[dict[str, type[Job]]] = {job.__name__: job for job in (CompileList, ChangeList, MeasureTexts)}
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
@@ -122,74 +118,3 @@ class Reply:
     def with_seconds(self, seconds: float) -> "Reply":
         """Return the reply with the time that the job took, where it has an artefact."""
         return self if self.compiled is None else replace(self, compiled=replace(self.compiled, seconds=seconds))
-
-
-def write_job(job: Job | CheckStructure) -> bytes:
-    """Serialize a job of the compile process as a JSON line."""
-    return _line({"kind": type(job).__name__, **asdict(job)})
-
-
-def read_job(line: bytes) -> Job:
-    """Parse a job of the compile process from a JSON line."""
-    values = json.loads(line)
-    kind = _KINDS[values.pop("kind")]
-    for name, value in values.items():
-        if isinstance(value, list):
-            values[name] = tuple(value)
-        elif name == "options":
-            values[name] = ListOptions(**value)
-    return kind(**values)
-
-
-def read_structure(line: bytes) -> CheckStructure:
-    """Parse a ``CheckStructure`` job from a JSON line."""
-    values = json.loads(line)
-    return CheckStructure(values["text"], values["language"], values["num_tokens"])
-
-
-def write_reply(reply: Reply) -> bytes:
-    """Serialize a reply of the compile process as a JSON line."""
-    error = reply.error
-    return _line(
-        {
-            "compiled": None if reply.compiled is None else asdict(reply.compiled),
-            "fewest_tokens": reply.fewest_tokens,
-            "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
-            "resident_bytes": reply.resident_bytes,
-        }
-    )
-
-
-def read_reply(line: bytes) -> Reply:
-    """Parse a reply from the JSON line of ``write_reply``; raise ``ValueError`` if it is something else."""
-    try:
-        values = json.loads(line)
-        return Reply(
-            compiled=_parse_artefact(values["compiled"]),
-            fewest_tokens=values["fewest_tokens"],
-            error=_error(values["error"]),
-            resident_bytes=int(values["resident_bytes"]),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"no reply: {error}") from None
-
-
-def _parse_artefact(values: dict[str, Any] | None) -> Compiled | None:
-    """Parse what the compile process replied of its artefact; None if it has none."""
-    if values is None:
-        return None
-    return Compiled(dropped_words=tuple(values.pop("dropped_words")), **values)
-
-
-def _error(values: dict[str, str] | None) -> VocabularyError | None:
-    """Rebuild the error of a reply; one of an unknown type becomes a ``CompileError``."""
-    if values is None:
-        return None
-    kind = getattr(errors, values["type"], CompileError)
-    is_ours = isinstance(kind, type) and issubclass(kind, VocabularyError)
-    return kind(values["message"]) if is_ours else CompileError(values["message"])
-
-
-def _line(values: dict[str, Any]) -> bytes:
-    # Lone surrogates, which a word may not have but a request may, survive as escapes.
-    return json.dumps(values, separators=(",", ":")).encode() + b"\n"

@@ -1,17 +1,15 @@
 """The process that tries clients' schemas, expressions and grammars: ``python -m vocab.compiler.structure_worker``.
 
-The first line of its input is the tokenizer (xgrammar's ``TokenizerInfo`` as JSON), each further one a job
+What it is sent first is the tokenizer (xgrammar's ``TokenizerInfo`` as JSON), and then jobs
 (``vocab.compiler.jobs.CheckStructure``). Each job runs in a fork with limits of its own: what takes too long, grows or
 crashes ends the fork alone, and the libraries, which take 4 s and 300 MB, are loaded once.
 """
 
 import gc
-import json
 import os
 import re
 import resource
 import signal
-import sys
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -23,8 +21,8 @@ import numpy.typing as npt
 import psutil
 
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.compiler.child_process import die_with_parent, give_way, own_output, resident_bytes, send
-from vocab.compiler.jobs import CheckStructure, Reply, read_structure, write_reply
+from vocab.compiler.child_process import connect_to_parent, die_with_parent, receive_jobs, resident_bytes
+from vocab.compiler.jobs import CheckStructure, Reply
 from vocab.errors import StructureError
 from vocab.matching.client_limits import LARK_LIMITS, MAX_CHECKED_S, NUM_CHECKED
 from vocab.matching.structure.graph import Graph
@@ -60,29 +58,26 @@ _TOO_LARGE: Final = "it takes too much memory to compile, or is nested too deepl
 
 
 def main() -> None:
-    """Run the structure process: schemas and grammars on standard input, replies on standard output."""
-    die_with_parent()
-    give_way()
-    with own_output() as output:
-        # torch comes with it.
-        import xgrammar
+    """Run the structure process: schemas and grammars come through its pipe, and replies go back."""
+    connection = connect_to_parent()
+    # torch comes with it.
+    import xgrammar
 
-        info = xgrammar.TokenizerInfo.deserialize_json(sys.stdin.readline())
-        lark_tokenizer = LarkTokenizer(info)
-        spelled = SpelledTokens(info)
-        gc.freeze()
-        send(output, json.dumps({"ready": "structures"}).encode() + b"\n")
-        for line in sys.stdin.buffer:
-            send(output, b'{"started":true}\n')
-            job = read_structure(line)
-            check = partial(fault_of, job, info, spelled)
-            if job.language == "lark":
-                check = partial(lark_fault_of, job, lark_tokenizer.get(), spelled)
-            elif job.language == "listed":
-                check = partial(listed_fault_of, job.text, lark_tokenizer.listed)
-            fault = in_fork(check)
-            error = StructureError(fault) if fault else None
-            send(output, write_reply(Reply(error=error, resident_bytes=resident_bytes())))
+    info = xgrammar.TokenizerInfo.deserialize_json(connection.recv_bytes().decode())
+    lark_tokenizer = LarkTokenizer(info)
+    spelled = SpelledTokens(info)
+    gc.freeze()
+    connection.send("structures")
+    for job in receive_jobs(connection):
+        connection.send("started")
+        check = partial(fault_of, job, info, spelled)
+        if job.language == "lark":
+            check = partial(lark_fault_of, job, lark_tokenizer.get(), spelled)
+        elif job.language == "listed":
+            check = partial(listed_fault_of, job.text, lark_tokenizer.listed)
+        fault = in_fork(check)
+        error = StructureError(fault) if fault else None
+        connection.send(Reply(error=error, resident_bytes=resident_bytes()))
 
 
 class Followed(Protocol):

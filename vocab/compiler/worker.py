@@ -1,34 +1,31 @@
-"""The compile process: ``python -m vocab.compiler.worker``, jobs and replies as JSON lines on its standard streams.
+"""The compile process: ``python -m vocab.compiler.worker``.
 
-It reports that it is ready and for which tokenizer, then for each job that it started, and the reply
-(``vocab.compiler.jobs``). It ends with its input and with its parent. The parent watches deadlines and memory: this
-process may be killed at any time, and leaves at most a temporary file.
+It says for which tokenizer it is ready, then that it started a job, and the reply (``vocab.compiler.jobs``). It ends
+with its pipe and with its parent. The parent watches deadlines and memory: this process may be killed at any time, and
+leaves at most a temporary file.
 
 The tokenizer is stored as a file, so that a process needs neither the model's folder nor the libraries that read it.
 
 A job's artefact is found in the store, or made (``ListCompiler``).
 """
 
-import argparse
 import ctypes
 import gc
 import hashlib
-import json
 import logging
 import os
-import queue
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
 from cachetools import LRUCache
@@ -42,24 +39,21 @@ from vocab.automaton.frame import Frame, frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
 from vocab.automaton.token_trie import TokenTrie
-from vocab.automaton.tokenizer import Speller, TokenizerFacts, byte_speller, load_speller
+from vocab.automaton.tokenizer import Speller, TokenizerFacts, load_speller
 from vocab.automaton.trie_builder import build_words, words_digest
-from vocab.compiler.child_process import EXIT_S, die_with_parent, give_way, own_output, resident_bytes, send
-from vocab.compiler.jobs import (
-    FIRST_WORDS,
-    ChangeList,
-    Compiled,
-    CompileList,
-    Job,
-    MeasureTexts,
-    Reply,
-    read_job,
-    write_reply,
+from vocab.compiler.child_process import (
+    connect_to_parent,
+    die_with_parent,
+    end_with_pipe,
+    receive_jobs,
+    resident_bytes,
 )
-from vocab.compiler.warm_up import warm_up, warm_up_segmented
+from vocab.compiler.compile_process import WorkerCommand
+from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
+from vocab.compiler.warm_up import warm_up
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, paths_in, unspaced_language
+from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, paths_in
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates
@@ -108,17 +102,9 @@ class ListCompiler:
             return Reply(error=CompileError("the list could not be compiled; the service's log says why"))
         return reply.with_seconds(time.monotonic() - start)
 
-    def prepare_for(self, job: Job) -> None:
-        """Load or compile the machine code that a job needs beyond that of all jobs: of texts without spaces."""
-        if isinstance(job, CompileList):
-            is_unspaced = unspaced_language(job.lang) is not None
-        else:
-            is_unspaced = False
-            # A list that is gone is the job's own error.
-            with suppress(ArtefactError):
-                is_unspaced = self._words(job.digest).is_unspaced
-        if is_unspaced:
-            warm_up_segmented()
+    @property
+    def tokenizer_digest(self) -> str:
+        return self._speller.digest
 
     def _run(self, job: Job) -> Reply:
         """Run a job by its kind: compile a list, change one, or measure its shortest text."""
@@ -266,52 +252,40 @@ SCATTERED_BYTES: Final = 2**26
 """What jobs may leave before it is given back, which takes 10 ms and more. A large list leaves 100 to 200 MB."""
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run the compile process: jobs on standard input, replies on standard output."""
-    options = _parser().parse_args(arguments)
-    die_with_parent()
-    give_way()
+def main(argument: str) -> None:
+    """Run the compile process of a ``WorkerCommand``: jobs come through its pipe, and replies go back."""
+    command = WorkerCommand.parse(argument)
+    connection = connect_to_parent()
     logging.basicConfig(level=logging.INFO, format="wordbound compiler: %(message)s")
-    shared = SharedStore(options.shared_url, options.shared_bytes) if options.shared_url else None
-    store = ArtefactStore(options.folder, options.max_bytes, shared)
-    speller = _load_tokenizer(options.tokenizer, store)
-    if speller is None:
-        _store_and_start_again(options, store)
-    else:
-        with own_output() as output:
-            compiler = ListCompiler(speller, store, options.wordlist_dir)
-            prepare()
-            # A job makes millions of objects and no circles of them: looking for circles takes a third of its time.
-            gc.disable()
-            send(output, json.dumps({"ready": speller.digest}).encode() + b"\n")
-            serve(_jobs_until_eof(sys.stdin.buffer), compiler, store, lambda line: send(output, line))
+    shared = SharedStore(command.shared_url, command.shared_bytes) if command.shared_url else None
+    store = ArtefactStore(command.folder, command.max_bytes, shared)
+    compiler = ListCompiler(_speller_of(command, store), store, command.wordlist_dir)
+    warm_up()
+    end_with_pipe()
+    # A job makes millions of objects and no circles of them: looking for circles takes a third of its time.
+    gc.disable()
+    connection.send(compiler.tokenizer_digest)
+    # The parent may be gone when it is answered.
+    with suppress(ConnectionError):
+        serve(receive_jobs(connection), compiler, store, connection.send)
     # Threads that wait for a shared store must not keep the process alive.
     os._exit(0)
 
 
-def serve(jobs: Iterable[Job], compiler: ListCompiler, store: ArtefactStore, send: Callable[[bytes], None]) -> None:
+def serve(
+    jobs: Iterable[Job], compiler: ListCompiler, store: ArtefactStore, send: Callable[[str | Reply], None]
+) -> None:
     """Run jobs in order and reply to each; share new artefacts and free memory after each reply."""
     kept_bytes = resident_bytes()
     for job in jobs:
-        compiler.prepare_for(job)
-        send(b'{"started":true}\n')
+        send("started")
         reply = compiler.run(job)
-        send(write_reply(replace(reply, resident_bytes=resident_bytes())))
+        send(replace(reply, resident_bytes=resident_bytes()))
         store.share()
         gc.collect()
         if resident_bytes() > kept_bytes + SCATTERED_BYTES:
             give_memory_back()
             kept_bytes = resident_bytes()
-
-
-def prepare() -> None:
-    """Load or compile the machine code that jobs run, by running jobs on a tiny list."""
-    warm_up()
-    with tempfile.TemporaryDirectory(prefix="wordbound-") as folder:
-        compiler = ListCompiler(byte_speller(), ArtefactStore(Path(folder), 10**6))
-        base = compiler.run(CompileList("en", ("the", "cat"))).compiled
-        if base is not None:
-            compiler.run(ChangeList(base.digest, exclude_words=("cat",)))
 
 
 def give_memory_back() -> None:
@@ -320,61 +294,29 @@ def give_memory_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _parser() -> argparse.ArgumentParser:
-    """Return the parser of the compile process's command line."""
-    parser = argparse.ArgumentParser(prog="python -m vocab.compiler.worker", description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="the node's artefacts")
-    parser.add_argument("--max-bytes", type=int, required=True, help="how many of them")
-    parser.add_argument("--tokenizer", help="digest of a tokenizer that an earlier worker stored in the folder")
-    parser.add_argument("--model", help="Hugging Face id or folder of the tokenizer, where there is no such file")
-    parser.add_argument("--trust-remote-code", action="store_true")
-    parser.add_argument("--wordlist-dir", type=Path)
-    parser.add_argument("--shared-url", help="fsspec URL of a store that nodes share")
-    parser.add_argument("--shared-bytes", type=int, default=2**36)
-    return parser
-
-
-def _load_tokenizer(digest: str | None, store: ArtefactStore) -> Speller | None:
-    """Load the speller of a stored tokenizer; None without a digest, or where none is stored."""
-    return None if digest is None else store.find(digest, lambda name: load_stored_tokenizer(name, store))
-
-
-def _store_and_start_again(options: argparse.Namespace, store: ArtefactStore) -> None:
-    """Store the model's tokenizer, and restart this process without its libraries, whose 450 MB no compile needs."""
-    if options.model is None:
-        raise SystemExit("there is no stored tokenizer of that digest, and no --model")
-    speller = load_speller(options.model, trust_remote_code=options.trust_remote_code)
+def _speller_of(command: WorkerCommand, store: ArtefactStore) -> Speller:
+    """Load the tokenizer that an earlier process stored, or read the model's and store it."""
+    if command.tokenizer is not None:
+        stored = store.find(command.tokenizer, lambda digest: load_stored_tokenizer(digest, store))
+        if stored is not None:
+            return stored
+    if command.model is None:
+        raise SystemExit("there is no stored tokenizer of that digest, and no model to read it from")
+    # In a fork: the libraries that read it keep 250 MB, which no compile needs.
+    with ProcessPoolExecutor(1, get_context("fork"), die_with_parent) as reader:
+        facts, rules = reader.submit(_read_tokenizer, command.model, command.trust_remote_code).result()
+    speller = Speller.from_rules(rules, facts)
     store_tokenizer(speller, store)
-    again = ["--tokenizer", speller.digest, "--folder", options.folder, "--max-bytes", options.max_bytes]
-    if options.wordlist_dir is not None:
-        again += ["--wordlist-dir", options.wordlist_dir]
-    if options.shared_url is not None:
-        again += ["--shared-url", options.shared_url, "--shared-bytes", options.shared_bytes]
-    os.execv(sys.executable, [sys.executable, "-m", "vocab.compiler.worker", *map(str, again)])  # noqa: S606 - this program
+    return speller
 
 
-def _jobs_until_eof(lines: BinaryIO) -> Iterable[Job]:
-    """Yield jobs as they come. The end of the input is noticed while a job runs, too, and ends the process."""
-    jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-
-    def read() -> None:
-        try:
-            for line in lines:
-                jobs.put(read_job(line))
-        finally:
-            jobs.put(None)
-            time.sleep(EXIT_S)
-            os._exit(0)
-
-    threading.Thread(target=read, name="jobs", daemon=True).start()
-    while (job := jobs.get()) is not None:
-        yield job
+def _read_tokenizer(model: str, trust_remote_code: bool) -> tuple[TokenizerFacts, str]:
+    speller = load_speller(model, trust_remote_code=trust_remote_code)
+    return speller.facts, speller.rules
 
 
 def store_tokenizer(speller: Speller, store: ArtefactStore) -> Path:
-    """Store a tokenizer as an artefact, unless the file exists; raise ``ArtefactError`` if it cannot be written."""
-    if store.has(speller.digest):
-        return store.path_of(speller.digest)
+    """Store a tokenizer as an artefact; raise ``ArtefactError`` if it cannot be written."""
     tokens = speller.facts.token_bytes
     arrays: dict[str, Array] = {
         "ends": np.cumsum([0, *map(len, tokens)], dtype=np.int64),
@@ -403,4 +345,4 @@ def load_stored_tokenizer(digest: str, store: ArtefactStore) -> Speller:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1])

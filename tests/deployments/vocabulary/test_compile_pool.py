@@ -238,7 +238,7 @@ async def test_closing_fails_what_is_under_way_and_leaves_no_process(world: Faul
 async def test_processes_that_do_not_start_or_never_begin_are_an_error(tmp_path: Path) -> None:
     class Dying(WorkerCommand):
         def arguments(self) -> list[str]:
-            program = 'import sys; print(\'{"ready": "x"}\', flush=True); sys.stdin.close()'
+            program = "from multiprocessing.connection import Connection; Connection(0).send('x')"
             return [super().arguments()[0], "-c", program]
 
     without_tokenizer = WorkerCommand(tmp_path, 10**6, tokenizer="0" * 64)

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing import Pipe
 from pathlib import Path
 
 import psutil
@@ -14,8 +15,8 @@ from tests.deployments.processes import is_gone, toy_command, wait_until
 from vocab.compiler import compile_process
 from vocab.compiler.child_process import EXIT_S
 from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
-from vocab.compiler.jobs import CompileList, Job, write_job
-from vocab.errors import CompileError, CompileTimeoutError, EmptyWordListError
+from vocab.compiler.jobs import CompileList, Job
+from vocab.errors import CompileError, CompileTimeoutError, EmptyWordListError, WordListError
 
 MEMORY = 2**30
 GOOD = CompileList("en", ("the", "cat"))
@@ -49,6 +50,8 @@ def test_a_process_does_one_job_after_the_other_and_ends_when_told(folder: Path)
     assert second.compiled.was_stored
     assert 0 < second.resident_bytes < MEMORY
     assert isinstance(process.ask(CompileList(None, ()), 30).error, EmptyWordListError)
+    # What a request may hold and no word may.
+    assert isinstance(process.ask(CompileList(None, ("niño", 'say "so"', "a\nb", "\ud800")), 30).error, WordListError)
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19)
     start = time.monotonic()
     process.close()
@@ -68,7 +71,7 @@ def test_a_job_larger_than_a_pipe_arrives(faulty: CompileProcess) -> None:
         ("segfault", "ended by SIGSEGV"),
         ("exit", "ended with status 3"),
         ("memory", "needs more memory to compile"),
-        ("garbage", "failed"),
+        ("garbage", "answered 'garbage'"),
     ],
 )
 def test_a_process_that_fails_is_gone_and_says_why(faulty: CompileProcess, word: str, says: str) -> None:
@@ -144,41 +147,39 @@ def test_no_process_outlives_its_parent(folder: Path, how: signal.Signals, word:
     wait_until(lambda: is_gone(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
 
 
-@pytest.mark.parametrize("closes_output", [False, True])
-def test_a_job_does_not_outlive_the_end_of_input_or_output(folder: Path, closes_output: bool) -> None:
-    arguments = toy_command(folder, is_faulty=True).arguments()
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert b"ready" in process.stdout.readline()
-        process.stdin.write(write_job(with_word("slow" if closes_output else "hang")))
-        process.stdin.flush()
-        assert b"started" in process.stdout.readline()
-        (process.stdout if closes_output else process.stdin).close()
+def test_a_job_does_not_outlive_the_end_of_its_pipe(folder: Path) -> None:
+    ours, childs = Pipe()
+    with childs:
+        process = subprocess.Popen(toy_command(folder, is_faulty=True).arguments(), stdin=childs.fileno())
+    with process:
+        assert ours.recv() == toy_command(folder).tokenizer
+        ours.send(with_word("hang"))
+        assert ours.recv() == "started"
+        ours.close()
         assert process.wait(EXIT_S + 10) == 0
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("program", "says"),
     [
-        (["-c", "print('nonsense')"], "answered b'nonsense'"),
-        (["-c", ""], "ended with status 0"),
-        (["-c", "import os, time; os.close(1); time.sleep(60)"], "closed its output"),
-        (["-c", "print('x' * 2_000_000)"], "answers without end"),
+        ("os.write(0, (8).to_bytes(4, 'big') + b'nonsense')", "failed: "),
+        ("Connection(0).send(7)", "answered '7'"),
+        ("", "ended with status 0"),
+        ("os.close(0); time.sleep(60)", "closed its end"),
+        ("os.write(0, (2_000_000).to_bytes(4, 'big'))", "failed: "),
     ],
 )
-def test_what_does_not_become_ready_is_refused(arguments: list[str], says: str) -> None:
-    process = CompileProcess([sys.executable, *arguments], MEMORY)
+def test_what_does_not_become_ready_is_refused(program: str, says: str) -> None:
+    imports = "import os, time; from multiprocessing.connection import Connection; "
+    process = CompileProcess([sys.executable, "-c", imports + program], MEMORY)
     with pytest.raises(CompileError, match=f"does not start: .*{says}"):
         process.wait_until_ready()
     assert is_gone(process.pid)
 
 
-def test_a_command_names_what_is_set(tmp_path: Path) -> None:
-    arguments = WorkerCommand(
-        tmp_path, 5, model="some/model", trust_remote_code=True, shared_url="memory://"
-    ).arguments()
-    assert arguments[3:] == [
-        *("--folder", str(tmp_path), "--max-bytes", "5", "--model", "some/model"),
-        *("--shared-url", "memory://", "--shared-bytes", str(2**36), "--trust-remote-code"),
-    ]
+def test_a_command_arrives_as_it_was(tmp_path: Path) -> None:
+    for command in (
+        WorkerCommand(tmp_path, 5),
+        WorkerCommand(tmp_path, 5, "some/model", True, "1" * 64, tmp_path / "lists", "memory://", 7),
+    ):
+        assert WorkerCommand.parse(command.arguments()[-1]) == command

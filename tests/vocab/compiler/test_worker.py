@@ -1,6 +1,5 @@
 """The parts of the compile process that can be run in this one; the process itself is tested with its parent."""
 
-import json
 import os
 from pathlib import Path
 
@@ -9,22 +8,23 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.vocab.toys import toy_speller, toy_tokenizer
 from vocab.artefacts.store import ArtefactStore, SharedStore
-from vocab.automaton.tokenizer import byte_speller
 from vocab.compiler import worker
 from vocab.compiler.child_process import resident_bytes
-from vocab.compiler.jobs import ChangeList, CompileList, Job, Reply, read_reply
-from vocab.compiler.worker import ListCompiler, prepare, serve
+from vocab.compiler.jobs import CompileList, Job, Reply
+from vocab.compiler.worker import ListCompiler, serve
 
 
 def test_each_job_is_begun_answered_and_shared(tmp_path: Path) -> None:
     MemoryFileSystem.store.clear()
     shared = SharedStore("memory://lists", 10**9)
     store = ArtefactStore(tmp_path, 10**8, shared)
-    lines: list[bytes] = []
+    sent: list[str | Reply] = []
     jobs = [CompileList(None, ("the", "cat")), CompileList(None, ())]
-    serve(jobs, ListCompiler(toy_speller(toy_tokenizer(["the"])), store), store, lines.append)
-    assert [line for line in lines if b"started" in line] == lines[::2] == [b'{"started":true}\n'] * 2
-    good, bad = (read_reply(line) for line in lines[1::2])
+    serve(jobs, ListCompiler(toy_speller(toy_tokenizer(["the"])), store), store, sent.append)
+    started, good, started_too, bad = sent
+    assert started == started_too == "started"
+    assert isinstance(good, Reply)
+    assert isinstance(bad, Reply)
     assert good.compiled is not None
     assert good.resident_bytes > 10**6
     assert bad.error is not None
@@ -57,30 +57,8 @@ def test_what_large_jobs_leave_is_given_back(
     assert given_back == times
 
 
-def test_machine_code_is_made_before_a_job_is_said_to_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Its processor time is counted from then on, and compiling takes more than a request's own list may.
-    told: list[str] = []
-    monkeypatch.setattr(worker, "warm_up_segmented", lambda: told.append("machine code"))
-    speller, store = byte_speller(), ArtefactStore(tmp_path, 10**8)
-    compiler = ListCompiler(speller, store)
-    compiled = compiler.run(CompileList("zh", ("一", "二"))).compiled
-    assert compiled is not None
-    jobs: list[Job] = [
-        CompileList(None, ("a",)),
-        CompileList("zh", ("一",)),
-        ChangeList(compiled.digest, extra_words=("三",)),
-    ]
-    serve([*jobs, ChangeList("0" * 64)], compiler, store, lambda line: told.append(next(iter(json.loads(line)))))
-    starts = [index for index, one in enumerate(told) if one == "started"]
-    assert [told[index - 1] == "machine code" for index in starts] == [False, True, True, False]
-
-
 def test_memory_can_be_given_back_anywhere() -> None:
     worker.give_memory_back()
-
-
-def test_machine_code_is_there_before_the_first_job() -> None:
-    prepare()
 
 
 def test_memory_is_known_of_processes_that_live() -> None:
