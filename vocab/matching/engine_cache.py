@@ -110,9 +110,8 @@ class EngineCache:
             key = base, schema
             known: StructuredList | None = self._entries.get(key)
             lists = [] if known else [self._states_of(reference, kind) for kind in schema.kinds]
-            tokens = self._structure_tokens
         # Not under the lock: others wait for their lists.
-        made = known or StructuredList(Graph.of(schema), tokens, lists, schema.kinds)
+        made = known or StructuredList(Graph.of(schema), self._structure_tokens, lists, schema.kinds)
         with self._lock:
             found: StructuredList = self._get(key, lambda: made)
             self._drop()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from vocab.matching.structure.graph import Graph, Node
-from vocab.matching.structure.tokens import StructureTokens
+from vocab.matching.structure.tokens import Spellings, StructureTokens
 
 ENDLESS: Final = 1 << 40
 """Tokens, where no answer is reached."""
@@ -38,7 +38,7 @@ def measure(graph: Graph, tokens: StructureTokens, of_strings: Sequence[int]) ->
     """
     nodes, starts = graph.nodes, graph.starts
     needs = [0 if node.is_end else _NEVER for node in nodes]
-    steps = [_token_targets(nodes, number, tokens) if node.bytes else () for number, node in enumerate(nodes)]
+    steps = [_token_targets(nodes, number, tokens.spellings) if node.bytes else () for number, node in enumerate(nodes)]
     # Each after those that it leads to, but where rules come within themselves: so most needs are found at once.
     order = _order(graph)
     has_changed = True
@@ -102,30 +102,30 @@ def _both(inner: int, times: int, after: int) -> int:
     return num_tokens * _TOKEN + min(max(inner % _TOKEN + 1, after % _TOKEN), _MOST_DEPTH)
 
 
-def _token_targets(nodes: list[Node], number: int, tokens: StructureTokens) -> Sequence[int]:
+def _token_targets(nodes: list[Node], number: int, trie: Spellings) -> Sequence[int]:
     """Return the nodes of a rule that one token leads to from a node, over bytes alone."""
     found: list[int] = []
     at, node = 0, nodes[number]
     # Most of a schema is one byte after the other.
     while node.is_one_byte:
         byte, _, target = node.bytes[0]
-        following = tokens.children(at).get(byte)
+        following = trie.children(at).get(byte)
         if following is None:
             return found
         at, node = following, nodes[target]
-        if tokens.at(at):
+        if trie.at(at):
             found.append(target)
     todo, seen = [(node, at)], set[tuple[int, int]]()
     while todo:
         node, at = todo.pop()
-        children = tokens.children(at)
+        children = trie.children(at)
         reached = [
             (target, children[byte])
             for first, last, target in node.bytes
             for byte in range(first, last + 1)
             if byte in children
         ]
-        found += [target for target, child in reached if tokens.at(child)]
+        found += [target for target, child in reached if trie.at(child)]
         if at:
             reached += [(target, at) for target in node.empty]
         for step in reached:

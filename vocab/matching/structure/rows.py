@@ -34,7 +34,7 @@ from vocab.matching.structure.places import (
     write_frame,
 )
 from vocab.matching.structure.schema import StringKind
-from vocab.matching.structure.tokens import NO_TOKEN, QUOTE, Closing, StructureTokens
+from vocab.matching.structure.tokens import NO_TOKEN, QUOTE, Spellings, StructureTokens
 
 MAX_OPEN: Final = 64
 """Rules that are open around a place: thirty or more objects and arrays in one another. Deeper ones are not begun."""
@@ -320,48 +320,36 @@ class StructuredList:
 
     def _make_around(self, places: Places) -> Around:
         expanded = self._expand(unpack(places))
-        targets: dict[int, list[Thread]] = {}
-        todo = [(0, 0, expanded)]
-        while todo:
-            at, num_bytes, here = todo.pop()
-            children = self.tokens.children(at)
-            if at and (quoted := children.get(QUOTE)) is not None:
-                for kind, after in self._openings(here).items():
-                    for token in self.tokens.below(quoted):
-                        rest = self.tokens.id_of(self.tokens.token_bytes[token][num_bytes:])
-                        targets.setdefault(token, []).extend(self._opened_with(kind, after, rest))
-            for byte in self._next_bytes(here, children):
-                child = children[byte]
-                if not (following := self._advance(here, byte)):
-                    continue
-                for token in self.tokens.at(child):
-                    targets.setdefault(token, []).append(Thread(AROUND, pack(following)))
-                todo.append((child, num_bytes + 1, self._expand(following)))
-        openings = tuple(self._openings(expanded).items())
-        return Around(self._row(targets), openings, expanded.can_end)
+        rows = self._rows(self.tokens.spellings, 0, places)
+        return Around(rows[NO_TOKEN], tuple(self._openings(expanded).items()), expanded.can_end)
 
     def _make_after(self, places: Places) -> After:
+        closings = self.tokens.closings
+        mark = closings.children(0).get(QUOTE)
+        rows = {NO_TOKEN: Row({}, {})} if mark is None else self._rows(closings, mark, places)
+        closing = rows.pop(NO_TOKEN)
+        return After(self.need(places), closing, {before: row for before, row in rows.items() if row.targets}, {})
+
+    def _rows(self, spellings: Spellings, start: int, places: Places) -> dict[int, Row]:
+        """Return the rows of the tokens below a node that may come at places, by what stands before in them."""
         targets: dict[int, dict[int, list[Thread]]] = {NO_TOKEN: {}}
-        todo = [(self.tokens.closing, self._expand(unpack(places)), places)]
+        todo = [(start, places)]
         while todo:
-            place, here, at = todo.pop()
-            for token, before in place.tokens:
-                targets.setdefault(before, {}).setdefault(token, []).append(Thread(AROUND, at))
-            if QUOTE in place.following:
-                for kind, after in self._openings(here).items():
-                    for spelled, tokens in _below(place.following[QUOTE], bytes((QUOTE,))):
-                        opened = list(self._opened_with(kind, after, self.tokens.id_of(spelled)))
-                        for token, before in tokens:
-                            targets.setdefault(before, {}).setdefault(token, []).extend(opened)
+            node, here = todo.pop()
+            for token, before in spellings.at(node):
+                targets.setdefault(before, {}).setdefault(token, []).append(Thread(AROUND, here))
+            expanded, children = self._expand(unpack(here)), spellings.children(node)
+            if node and QUOTE in children:
+                for kind, after in self._openings(expanded).items():
+                    for spelled, (token, before) in spellings.below(children[QUOTE], bytes((QUOTE,))):
+                        opened = self._opened_with(kind, after, self.tokens.id_of(spelled))
+                        targets.setdefault(before, {}).setdefault(token, []).extend(opened)
             todo += [
-                (place.following[byte], self._expand(following), pack(following))
-                for byte in self._next_bytes(here, place.following)
-                if (following := self._advance(here, byte))
+                (children[byte], pack(following))
+                for byte in self._next_bytes(expanded, children)
+                if (following := self._advance(expanded, byte))
             ]
-        rows = {before: self._row(one) for before, one in targets.items()}
-        return After(
-            self.need(places), rows.pop(NO_TOKEN), {before: row for before, row in rows.items() if row.targets}, {}
-        )
+        return {before: self._row(one) for before, one in targets.items()}
 
     def _next_bytes(self, expanded: _Expanded, among: Iterable[int]) -> list[int]:
         """Return the bytes that may come, of those among which a token goes on."""
@@ -388,10 +376,3 @@ def _controls_of(kind: StringKind) -> Controls:
     return Controls(
         max_sentence_words=kind.max_words, min_sentences=kind.min_sentences, max_sentences=kind.max_sentences
     )
-
-
-def _below(place: Closing, spelled: bytes) -> Iterator[tuple[bytes, list[tuple[int, int]]]]:
-    """Yield the tokens of a place and of all that follow it, each with what is spelled from its beginning."""
-    yield spelled, place.tokens
-    for byte, following in place.following.items():
-        yield from _below(following, spelled + bytes((byte,)))
