@@ -32,6 +32,7 @@ from vocab.matching.mask_kernels import (
     NEVER_ENDS,
     NO_BUDGET,
     ListRecord,
+    MaskRows,
     distance,
     frame_state_of,
     measure_frame,
@@ -40,7 +41,6 @@ from vocab.matching.mask_kernels import (
     step,
     trie_records,
 )
-from vocab.matching.mask_rows import MaskRows
 from vocab.matching.paths import WordPaths
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
