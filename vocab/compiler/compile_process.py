@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from multiprocessing import Pipe
 from pathlib import Path
-from pickle import loads
+from pickle import dumps, loads
 from threading import Event, Thread
 from typing import IO, Final, Self, TypeVar
 
@@ -139,7 +139,8 @@ class CompileProcess:
         has_begun = False
         try:
             with self._watched(deadline_s):
-                self._connection.send(job)
+                # Not ``send``: where the pipe breaks, Python 3.12.1 crashes when it collects that buffer.
+                self._connection.send_bytes(dumps(job))
                 self._receive(str)
                 has_begun = True
                 self._max_cpu_s = cpu_seconds(self.pid) + max_cpu_s
