@@ -20,7 +20,8 @@ from vocab.automaton.tokenizer import load_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.decoding.select import words_of
 from vocab.lists.wordlists import load_word_list
-from vocab.matching.states import ListStates, State
+from vocab.matching.states import ListStates
+from vocab.matching.text_states import State
 from vocab.options import DEFAULT_OPTIONS
 
 

@@ -19,8 +19,7 @@ from deployments.search.tokens import CUT_CHARACTER, Constraint, EngineStepError
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
 from vocab.marks import SENTENCE_MARKS, UNSPACED_SENTENCE_MARKS
-from vocab.matching.controlled import ControlledStates
-from vocab.matching.states import State
+from vocab.matching.text_states import State
 from vocab.vllm_plugin.kv_fork import ForkHint
 
 MAX_STEP_TOKENS: Final = 64
@@ -139,7 +138,7 @@ class EngineGenerator:
 
     def num_missing(self, place: Place) -> int:
         """Return how many required words a text still lacks, as ``Generator.num_missing``."""
-        if place.state is None or self._constraint is None or not isinstance(self._constraint.states, ControlledStates):
+        if place.state is None or self._constraint is None:
             return 0
         return self._constraint.states.num_missing(place.state)
 

@@ -21,7 +21,7 @@ from deployments.search.tokens import Constraint, likeliest, score_at
 from vocab.decoding.generator import Place
 from vocab.decoding.rescue import Sampling, Step, rescue_words
 from vocab.decoding.select import TextScore, random_source
-from vocab.matching.states import State
+from vocab.matching.text_states import State
 
 T = TypeVar("T")
 

@@ -27,8 +27,7 @@ from vocab.matching.log_mass import unpack
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import MAX_SEEN
-from vocab.matching.states import State
-from vocab.matching.structure.states import TextStates
+from vocab.matching.text_states import State, TextStates
 
 CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 

@@ -12,6 +12,7 @@ from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.compiler import worker
 from vocab.lists.wordlists import WordList
+from vocab.matching import list_kinds
 
 _kept: list[bytes] = []
 
@@ -45,5 +46,5 @@ def build_or_fail(word_list: WordList, speller: Speller, *, has_capitals: bool |
 
 
 if __name__ == "__main__":
-    vars(worker)["build_words"] = build_or_fail
+    vars(list_kinds)["build_words"] = build_or_fail
     worker.main(sys.argv[1])

@@ -13,8 +13,8 @@ from vocab.automaton.tokenizer import Speller, TokenizerFacts
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.matcher import Matcher
-from vocab.matching.states import ListStates, State
-from vocab.matching.structure.states import TextStates
+from vocab.matching.states import ListStates
+from vocab.matching.text_states import State, TextStates
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 

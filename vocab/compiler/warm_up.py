@@ -18,13 +18,13 @@ from vocab.automaton.tokenizer import Speller, byte_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.controls import Controls, NewWords, RequiredWord
+from vocab.matching.list_kinds import control
 from vocab.matching.matcher import Matcher
-from vocab.matching.segmented.controlled import control
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates
-from vocab.matching.structure.states import TextStates
 from vocab.matching.structure.tokens import StructureTokens
+from vocab.matching.text_states import TextStates
 from vocab.options import DEFAULT_OPTIONS
 from vocab.text.changes import ListChanges
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import pairwise
 from multiprocessing import get_context
@@ -34,13 +33,8 @@ from vocab.arrays.tensors import Array, read_tensors, write_tensors
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.dictionary_trie import build_segmented, build_segmented_overlay, reference_words, segmented_digest
-from vocab.automaton.frame import Frame, frame_for
-from vocab.automaton.frame_tokens import FrameTokens
-from vocab.automaton.overlay import build_overlay, overlay_digest
-from vocab.automaton.token_trie import TokenTrie
+from vocab.automaton.overlay import overlay_digest
 from vocab.automaton.tokenizer import Speller, TokenizerFacts, load_speller
-from vocab.automaton.trie_builder import build_words, words_digest
 from vocab.compiler.child_process import (
     connect_to_parent,
     die_with_parent,
@@ -54,9 +48,7 @@ from vocab.compiler.warm_up import warm_up
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, paths_in
-from vocab.matching.segmented.states import SegmentedStates
-from vocab.matching.segmented.text import SegmentedText
-from vocab.matching.states import ListStates
+from vocab.matching.list_kinds import StatesMaker, change_list, list_builder
 from vocab.text.changes import ListChanges, entries_left_out
 
 MAX_LISTS: Final = 2
@@ -64,9 +56,6 @@ MAX_LISTS: Final = 2
 
 MAX_ARTEFACTS: Final = 8
 """Artefacts cached as mapped files, to change and measure them."""
-
-MAX_FRAMES: Final = 32
-"""Sets of options, some hundred kilobytes each."""
 
 MAX_DROPPED_SHOWN: Final = 10
 
@@ -83,10 +72,9 @@ class ListCompiler:
         self._speller = speller
         self._store = store
         self._wordlist_dir = wordlist_dir
-        self._frame_tokens = FrameTokens.of(speller.facts)
+        self._states = StatesMaker(speller.facts)
         self._lists = LRUCache[Hashable, WordList](MAX_LISTS)
         self._artefacts = LRUCache[str, CompiledList](MAX_ARTEFACTS)
-        self._frames = LRUCache[Hashable, Frame](MAX_FRAMES)
 
     def run(self, job: Job) -> Reply:
         """Run a job of the compile process; any error is in the reply, not raised."""
@@ -142,14 +130,8 @@ class ListCompiler:
     def _compile(self, word_list: WordList, *, is_whole: bool) -> Compiled:
         """Load a list's artefact from the store, or build and store it."""
         has_capitals, num_ranks = word_list.has_capitals, word_list.num_ranks
-        if word_list.is_unspaced:
-            reference = reference_words(word_list.language)
-            digest = segmented_digest(word_list, self._speller, reference)
-            build = partial(build_segmented, word_list, self._speller, reference)
-        else:
-            word_list = word_list if is_whole else word_list.up_to(FIRST_WORDS)
-            digest = words_digest(word_list, self._speller, has_capitals=has_capitals)
-            build = partial(build_words, word_list, self._speller, has_capitals=has_capitals)
+        word_list = word_list if is_whole else word_list.needed_up_to(FIRST_WORDS)
+        digest, build = list_builder(word_list, self._speller, has_capitals=has_capitals)
         words = self._store.find(digest, self._store.load)
         was_stored = words is not None
         if words is None:
@@ -177,8 +159,7 @@ class ListCompiler:
         overlay = self._store.find(digest, self._store.load_overlay)
         was_stored = overlay is not None
         if overlay is None:
-            build = build_segmented_overlay if words.is_unspaced else build_overlay
-            overlay = build(words, changes, self._speller)
+            overlay = change_list(words, changes, self._speller)
             self._store.write_bytes(digest, overlay_to_bytes(overlay), is_new=True)
         return Compiled(
             digest,
@@ -192,17 +173,7 @@ class ListCompiler:
     def _fewest_tokens(self, words: CompiledList, job: MeasureTexts) -> int | None:
         """Return how many tokens the shortest text of a list has; None where there is no text."""
         overlay = None if job.changes is None else self._store.load_overlay(job.changes)
-        if words.is_unspaced:
-            text = SegmentedText(words, overlay, job.options, self._token_trie)
-            return SegmentedStates(text, job.n_words).fewest_tokens()
-        key = job.options, words.has_capitals, words.language, tuple((words if overlay is None else overlay).roots)
-        if key not in self._frames:
-            self._frames[key] = frame_for(words, overlay, job.options, self._frame_tokens)
-        return ListStates(words, self._frames[key], job.n_words, overlay).fewest_tokens()
-
-    @cached_property
-    def _token_trie(self) -> TokenTrie:
-        return TokenTrie.of(self._speller.facts)
+        return self._states.states(words, overlay, job.options, job.n_words).fewest_tokens()
 
     def _words(self, digest: str) -> CompiledList:
         """Load a list's artefact from the store, cached; raise ``ArtefactError`` where it is gone."""

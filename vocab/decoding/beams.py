@@ -16,7 +16,7 @@ from typing import Final, Literal, Protocol
 from vocab.decoding.generator import Continuation, Expansion, Generator, Place, run_together
 from vocab.errors import DeadEndError
 from vocab.matching.repeats import Repeats
-from vocab.matching.states import State
+from vocab.matching.text_states import State
 
 _CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
-from vocab.matching.states import State
+from vocab.matching.text_states import State
 
 T = TypeVar("T")
 

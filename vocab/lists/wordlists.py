@@ -94,6 +94,10 @@ class WordList:
         num_words = bisect_right(self.ranks, n_words)
         return replace(self, words=self.words[:num_words], ranks=self.ranks[:num_words])
 
+    def needed_up_to(self, n_words: int) -> "WordList":
+        """Return what texts of the first ``n_words`` ranks need: those, or all words where texts are cut by them."""
+        return self if self.is_unspaced else self.up_to(n_words)
+
     def without(self, words: Container[str]) -> "WordList":
         """Return the list without some words; those after them move up."""
         kept = [(rank, word) for rank, word in self.ranked() if word not in words]

@@ -6,19 +6,18 @@ loosened. What texts with and without spaces share is here; how the next word is
 ``vocab.matching.word_controls`` and ``vocab.matching.segmented.controlled``.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
 from vocab.matching.controls import REST_WORDS, Controls, Progress
 from vocab.matching.pace import Pace
-from vocab.matching.states import NO_TOKENS, State
+from vocab.matching.text_states import State, TextStates
 
 
-class ControlledStates(ABC):
+class ControlledStates(TextStates):
     """The states of a list under the controls of one request; not thread-safe.
 
     Args:
@@ -37,25 +36,16 @@ class ControlledStates(ABC):
         self._pace = Pace(controls, costs, states.longest_end)
         self._scratch = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
 
-    @abstractmethod
-    def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
-        """Write the mask of a state under the controls, as ``ListStates.fill``."""
-
-    @abstractmethod
-    def target(self, state: State, token: int, budget: int) -> State:
-        """Return the state that a token leads to under the controls, as ``ListStates.target``."""
-
     @property
     def start(self) -> State:
         return self._first.pack(self._states.start)
 
     def begin(self, place: int | None) -> State:
-        """Return the state after what a client wrote, as ``ListStates.begin``; a sentence begun there counts."""
+        # A sentence begun in what a client wrote counts.
         readings = self._states.begin(place)
         return self._first._replace(num_sentences=int(not self._starts_sentence(readings[0]))).pack(readings)
 
     def begin_after(self, num_tokens: int) -> None:
-        """Subtract tokens written before the text from the budget over which required words are spread."""
         self._pace.begin_after(num_tokens)
 
     def progress(self, state: State) -> Progress:
@@ -63,41 +53,32 @@ class ControlledStates(ABC):
         return self._after_word(*self._unpack(state))
 
     def num_missing(self, state: State) -> int:
-        """Return how many uses of required words a text in this state lacks."""
         return sum(self._missing(self.progress(state)))
 
     def readings(self, state: State) -> State:
-        """Return the readings of a state, as the list's states have them."""
         return self._unpack(state)[1]
 
     def can_stop(self, state: State) -> bool:
-        """Return whether a text is complete, whatever the author still asks, as ``ListStates.can_stop``."""
         return self._is_complete(*self._unpack(state))
 
     def may_stop(self, state: State) -> bool:
-        """Return whether a text is complete, and has what the author asks of it."""
         progress, readings = self._unpack(state)
         return self._may_stop(self._after_word(progress, readings)) and self._is_complete(progress, readings)
 
     def is_in_word(self, state: State) -> bool:
-        """Return whether the text ends in a word, as ``ListStates.is_in_word``."""
         return bool(self._states.is_in_word(self.readings(state)))
 
     def continues_word(self, state: State, token: int, target: State) -> bool:
-        """Return whether a token goes on with the open word, as ``ListStates.continues_word``."""
         return bool(self._states.continues_word(self.readings(state), token, self.readings(target)))
 
     def is_bound_by(self, budget: int) -> bool:
-        """Return whether a budget may change a mask, as ``ListStates.is_bound_by``."""
         return bool(self._states.is_bound_by(budget))
 
     def tokens_to_end(self, state: State) -> int | None:
-        """Return how few tokens complete a text, whatever the author asks, as ``ListStates.tokens_to_end``."""
         found: int | None = self._states.tokens_to_end(self.readings(state))
         return found
 
     def check(self, state: State) -> None:
-        """Raise ``ValueError`` where a state cannot be one of these, as ``ListStates.check``."""
         if not state:
             return
         length = state[0]

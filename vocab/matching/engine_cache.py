@@ -11,26 +11,19 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
 
-from cachetools import LRUCache
-
 from vocab.artefacts.artefact import ArtefactFolder, check_overlay
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import Frame, frame_for
-from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.token_trie import TokenTrie
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import ArtefactError
+from vocab.matching.list_kinds import PlainStates, StatesMaker, control
 from vocab.matching.reference import GrammarReference
-from vocab.matching.segmented.controlled import control
-from vocab.matching.segmented.states import PlainStates, SegmentedStates
-from vocab.matching.segmented.text import SegmentedText
-from vocab.matching.states import ListStates
 from vocab.matching.structure.graph import Graph
 from vocab.matching.structure.rows import StructuredList
 from vocab.matching.structure.schema import PreparedSchema, StringKind
-from vocab.matching.structure.states import StructuredStates, TextStates
+from vocab.matching.structure.states import StructuredStates
 from vocab.matching.structure.tokens import StructureTokens
+from vocab.matching.text_states import TextStates
 from vocab.options import ListOptions
 
 DEFAULT_CACHE_BYTES: Final = 1024 * 1024 * 1024
@@ -48,9 +41,6 @@ MAX_FILES: Final = 256
 
 ENTRY_BYTES: Final = 32 * 1024
 """The Python objects of a list, however few words it has."""
-
-MAX_FRAMES: Final = 32
-"""Sets of options, some hundred kilobytes each."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -72,8 +62,7 @@ class EngineCache:
     def __init__(self, folder: Path, tokenizer: TokenizerFacts, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self._folder = ArtefactFolder(folder)
         self._tokenizer = tokenizer
-        self._frame_tokens = FrameTokens.of(tokenizer)
-        self._frames: LRUCache[Any, Frame] = LRUCache(MAX_FRAMES)
+        self._maker = StatesMaker(tokenizer)
         self._max_bytes = max_bytes
         # No cache of cachetools: those measure an entry once, when it is put in, and its rows are made later.
         # Entries made of others precede them, so that they are dropped first.
@@ -144,29 +133,17 @@ class EngineCache:
             return self._num_bytes()
 
     def _bind(self, reference: GrammarReference, options: ListOptions) -> PlainStates:
-        """Build the states of a reference from its artefacts and its frame, which is cached."""
+        """Build the states of a reference from its artefacts."""
         words = self._words(reference.digest)
         overlay = None if reference.changes is None else self._overlay(reference.changes, words)
-        has_places, in_json = reference.place is not None, reference.schema is not None
-        if words.is_unspaced:
-            # Those of all its N share their text.
-            text: SegmentedText = self._get(
-                ("text", reference.digest, reference.changes, options, in_json),
-                lambda: SegmentedText(words, overlay, options, self._token_trie, in_json=in_json),
-            )
-            return SegmentedStates(text, reference.n_words)
-        roots = tuple((words if overlay is None else overlay).roots)
-        key = options, words.has_capitals, words.language, roots, has_places, in_json
-        if key not in self._frames:
-            self._frames[key] = frame_for(
-                words, overlay, options, self._frame_tokens, has_places=has_places, in_json=in_json
-            )
-        return ListStates(words, self._frames[key], reference.n_words, overlay)
-
-    @cached_property
-    def _token_trie(self) -> TokenTrie:
-        """The characters of all tokens: made with the first list of an unspaced language, in 0.5 s."""
-        return TokenTrie.of(self._tokenizer)
+        return self._maker.states(
+            words,
+            overlay,
+            options,
+            reference.n_words,
+            has_places=reference.place is not None,
+            in_json=reference.schema is not None,
+        )
 
     def _words(self, digest: str) -> CompiledList:
         """Return the trie of an artefact, mapped into memory and cached."""

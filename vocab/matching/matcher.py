@@ -7,12 +7,10 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
-from vocab.matching.controlled import ControlledStates
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import Repeats
-from vocab.matching.states import State
-from vocab.matching.structure.states import TextStates
+from vocab.matching.text_states import State, TextStates
 
 _MAX_TOKEN: Final = np.iinfo(np.int32).max
 
@@ -128,8 +126,7 @@ class Matcher:
         if self._max_tokens is None or num_tokens == self._num_before:
             return
         self._num_before = num_tokens
-        if isinstance(self._list_states, ControlledStates):
-            self._list_states.begin_after(num_tokens)
+        self._list_states.begin_after(num_tokens)
         fewest = self._list_states.tokens_to_end(self._states[0])
         if fewest is None or fewest > self._max_tokens - num_tokens:
             self._max_tokens = None

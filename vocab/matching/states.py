@@ -1,10 +1,9 @@
 """The states of a text: a list's words and a frame, with N fixed.
 
-A state is the set of a text's readings (``vocab.matching.mask_kernels``), nearly always one.
+A state is the set of a text's readings (``vocab.matching.mask_kernels``), ascending, nearly always one.
 
-A mask is in xgrammar's layout: int32 words, token t at bit t % 32 of word t // 32. The rows of frame states are made
-once per N (and per budget, near the end of one); a mask within a word is a copy of the row of the frame state after
-it, if it may end there, with the word's few own tokens added.
+The rows of frame states are made once per N (and per budget, near the end of one); a mask within a word is a copy of
+the row of the frame state after it, if it may end there, with the word's few own tokens added.
 """
 
 from collections import OrderedDict
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,13 +41,9 @@ from vocab.matching.mask_kernels import (
     trie_records,
 )
 from vocab.matching.paths import WordPaths
+from vocab.matching.text_states import NO_TOKENS, State, TextStates
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
-
-State: TypeAlias = tuple[int, ...]
-"""Readings, ascending; empty where no text begins so."""
-
-NO_TOKENS: Final = np.empty(0, dtype=np.int32)
 
 CONTINUING, STARTING = 1, 2
 """Which words may begin between words: those that go on with a sentence, and those that start one."""
@@ -67,7 +62,7 @@ MAX_ROW_BYTES: Final = 64 * 1024 * 1024
 """Of one list, set of options and N, besides rows in use: two thousand rows of 262,144 tokens."""
 
 
-class ListStates:
+class ListStates(TextStates):
     """The states for one list, changes, set of options and N. Thread-safe.
 
     All states of one list, changes and options are numbered alike.
@@ -182,18 +177,7 @@ class ListStates:
         stops: Int32Array = NO_TOKENS,
         inside: "ListStates | None" = None,
     ) -> None:
-        """Write the mask of a state: the tokens that may come next.
-
-        Args:
-            out: int32 (words,), the mask; words past the tokenizer's vocabulary are cleared.
-            state: The state.
-            budget: How many tokens may follow the next one, or ``NO_BUDGET``.
-            stops: int32, tokens allowed only where the text is complete.
-            inside: How the word in which the text ends goes on, and where it ends; None where these say it.
-
-        Raises:
-            ValueError: ``out`` is too short.
-        """
+        """Write a mask; ``inside`` says how the open word goes on and where it ends, which these do by default."""
         rows = self._rows_of(budget)
         word = rows if inside is None else inside._rows_of(budget)
         if len(state) == 1:
@@ -207,7 +191,6 @@ class ListStates:
         set_token_bits(out, stops, (self if inside is None else inside).can_stop(state))
 
     def target(self, state: State, token: int, budget: int, inside: "ListStates | None" = None) -> State:
-        """Return the state that a token leads to, empty where it is not allowed; arguments as of ``fill``."""
         begin = self._rows_of(budget).address
         word = begin if inside is None else inside._rows_of(budget).address
         found = np.empty(MAX_READINGS, dtype=np.int64)
@@ -219,19 +202,13 @@ class ListStates:
         return tuple(sorted(readings)[:MAX_READINGS])
 
     def can_stop(self, state: State) -> bool:
-        """Return whether a text is complete in this state, so that it may end."""
         frame_states = (self.frame_state(reading) for reading in state)
         return any(number >= 0 and bool(self.frame.is_complete[number]) for number in frame_states)
 
-    may_stop = can_stop
-    """As ``ControlledStates.may_stop``: nobody asks more."""
-
     def is_in_word(self, state: State) -> bool:
-        """Return whether the text ends in a word, which may be whole."""
         return any(reading >= 0 for reading in state)
 
     def continues_word(self, state: State, token: int, target: State) -> bool:
-        """Return whether a token that leads from a state to ``target`` goes on with the word in which the text ends."""
         children = {self.child(reading & NODE, token) for reading in state if reading >= 0}
         return any(reading & NODE in children for reading in target if reading >= 0)
 
@@ -276,24 +253,13 @@ class ListStates:
         return int(trie.ranks[int(self.frame.modes[context]) % len(trie.ranks), own])
 
     def is_bound_by(self, budget: int) -> bool:
-        """Return whether a budget, as in ``fill``, is so short that it may change a mask."""
         return budget != NO_BUDGET and budget < self._longest_distance
 
-    def fewest_tokens(self) -> int | None:
-        """Return how many tokens the shortest text has; None where there is no text."""
-        return self.tokens_to_end(self.start)
-
     def tokens_to_end(self, state: State) -> int | None:
-        """Return how few tokens complete a text from a state; None where none do."""
         fewest = min(distance(self._plain.address, reading) for reading in state)
         return None if fewest >= NEVER_ENDS else int(fewest)
 
     def begin(self, place: int | None) -> State:
-        """Return the state after a prefill that left the gap automaton at ``place``; None for a text's start.
-
-        Raises:
-            ValueError: There is none: the frame has no places, or not this one.
-        """
         if place is None:
             return self.start
         if not 0 <= place < len(self.frame.places):
@@ -301,7 +267,6 @@ class ListStates:
         return (-1 - int(self.frame.places[place]),)
 
     def check(self, state: State) -> None:
-        """Raise ``ValueError`` where a state cannot be one of these: compiled code does not check bounds."""
         num_nodes = self.words.num_nodes + (0 if self.overlay is None else self.overlay.num_nodes)
         for reading in state:
             if not (

@@ -10,7 +10,8 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.paths import Paths
-from vocab.matching.states import MAX_READINGS, NO_TOKENS, NODE, ListStates, State
+from vocab.matching.states import MAX_READINGS, NODE, ListStates
+from vocab.matching.text_states import NO_TOKENS, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,11 @@ from vocab.matching.paths import ContextPaths, Paths
 from vocab.matching.states import (
     ANY_WORDS,
     CONTINUING,
-    NO_TOKENS,
     NODE,
     STARTING,
     ListStates,
-    State,
 )
+from vocab.matching.text_states import NO_TOKENS, State
 from vocab.matching.view import View
 
 

@@ -11,9 +11,8 @@ import torch
 from vocab.automaton.tokenizer import speller_of
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import inline_word_list, load_word_list, unspaced_language
+from vocab.matching.list_kinds import states_of
 from vocab.matching.mask_kernels import NO_BUDGET
-from vocab.matching.segmented.states import PlainStates, SegmentedStates
-from vocab.matching.states import ListStates
 from vocab.options import Case, End, Layout, ListOptions, Punctuation, Segmentation
 from vocab.text.changes import ListChanges
 from vocab.text.forms import case_of
@@ -107,12 +106,7 @@ class WordList:
         added = clean_words(extra_words, "extra_words", unspaced_language(word_list.lang))
         changes = ListChanges(added, clean_words(exclude_words, "exclude_words"))
         changes.check(word_list.language)
-        self._states: PlainStates
-        if not word_list.is_unspaced:
-            self._states = ListStates.of(word_list.up_to(self.n_words), options, speller, self.n_words, changes)
-        else:
-            # By all its words texts are cut.
-            self._states = SegmentedStates.of(word_list, options, speller, self.n_words, changes)
+        self._states = states_of(word_list, options, speller, self.n_words, changes)
         self.start: State = self._states.start
         self._stops = np.asarray(sorted(self.eos_token_ids), dtype=np.int32)
         self._num_words_of_mask = -(-max(self.vocab_size, len(speller.facts.token_bytes)) // _BITS)

@@ -131,8 +131,7 @@ class NodeList:
         It finds whether a word counts, and not which of the others the list has beyond N: so it is made as fast as N is
         small. In a language without spaces all words of the list count, for the dictionary.
         """
-        word_list = self.listed.word_list
-        known = word_list if word_list.is_unspaced else word_list.up_to(self.n_words)
+        known = self.listed.word_list.needed_up_to(self.n_words)
         return TextChecker(known, self._options, self.n_words, self.changes)
 
     @cached_property

@@ -19,9 +19,9 @@ from tests.vocab.automaton.test_random_lists import accepted
 from tests.vocab.toys import STOP, allowed_tokens, toy_states
 from vocab.errors import EmptyWordListError, OptionsError
 from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
+from vocab.matching.list_kinds import control
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
-from vocab.matching.segmented.controlled import control
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges

@@ -16,7 +16,8 @@ from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.mask_kernels import NO_BUDGET
-from vocab.matching.states import NO_TOKENS, ListStates
+from vocab.matching.states import ListStates
+from vocab.matching.text_states import NO_TOKENS
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges, entries_left_out
 

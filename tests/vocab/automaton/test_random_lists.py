@@ -20,7 +20,8 @@ from vocab.errors import EmptyWordListError, InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NO_BUDGET
-from vocab.matching.states import ListStates, State
+from vocab.matching.states import ListStates
+from vocab.matching.text_states import State
 from vocab.options import ListOptions
 from vocab.text.forms import follows_elision
 from vocab.text.grammar import write_ebnf

@@ -212,7 +212,7 @@ def test_a_fault_of_ours_tells_nothing_of_itself(
     def failing(*arguments: object) -> object:
         raise fault
 
-    monkeypatch.setattr(worker, "build_words", failing)
+    monkeypatch.setattr(worker, "list_builder", failing)
     error = world.fail(CompileList(None, ("the",)))
     assert type(error) is CompileError
     assert "secret" not in str(error)

@@ -11,7 +11,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from tests.vocab.toys import STOP, tokens_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Expansion, Place
-from vocab.matching.states import ListStates, State
+from vocab.matching.states import ListStates
+from vocab.matching.text_states import State
 
 PROMPT: Final = (5, 17, 3)
 

@@ -13,7 +13,8 @@ from tests.vocab.toys import STOP, tokens_of, toy_speller, word_list
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
 from vocab.marks import SENTENCE_MARKS
-from vocab.matching.states import ListStates, State
+from vocab.matching.states import ListStates
+from vocab.matching.text_states import State
 from vocab.options import ListOptions
 
 

@@ -10,9 +10,9 @@ import pytest
 from tests.vocab.toys import STOP, allowed_tokens, tokens_of, toy_states
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.controls import REST_WORDS, UNLIMITED, Controls, NewWords, RequiredWord
+from vocab.matching.list_kinds import control
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.matcher import Matcher
-from vocab.matching.segmented.controlled import control
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges

@@ -4,7 +4,8 @@ import pytest
 from tests.vocab.toys import STOP, tokens_of, toy_states
 from vocab.arrays.kernels import address_of
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
-from vocab.matching.states import MAX_READINGS, NO_TOKENS, ListStates, State
+from vocab.matching.states import MAX_READINGS, ListStates
+from vocab.matching.text_states import NO_TOKENS, State
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 

@@ -20,9 +20,8 @@ from vocab.matching.controls import UNLIMITED, Controls, Progress
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.pace import NO_WORDS
 from vocab.matching.segmented import counting, kernels
-from vocab.matching.segmented.states import PlainStates, SegmentedStates
-from vocab.matching.states import NO_TOKENS, State
-from vocab.matching.word_controls import WordControls
+from vocab.matching.segmented.states import SegmentedStates
+from vocab.matching.text_states import NO_TOKENS, State
 
 MAX_MASKS: Final = 256
 """Limited masks cached by one text: each takes some milliseconds and the bytes of a row."""
@@ -53,7 +52,6 @@ class SegmentedControls(ControlledStates):
 
     @override
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
-        """Write the mask of a state under the controls, as ``ListStates.fill``."""
         progress, readings = Progress.unpack(state, len(self._all_used))
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._is_complete(progress, readings)
@@ -72,7 +70,6 @@ class SegmentedControls(ControlledStates):
 
     @override
     def target(self, state: State, token: int, budget: int) -> State:
-        """Return the state that a token leads to under the controls, as ``ListStates.target``."""
         progress, readings = Progress.unpack(state, len(self._all_used))
         found = self._all.target(readings, token, budget)
         if not found:
@@ -269,13 +266,6 @@ class SegmentedControls(ControlledStates):
         """Return how many tokens one of these words takes at most."""
         tokens, labels = self._own.text.tokens, self._own.text.trie.own_labels
         return max((sum(tokens.fewest_tokens(int(labels[n])) for n in word) for word in words), default=0)
-
-
-def control(states: PlainStates, controls: Controls) -> ControlledStates:
-    """Return the states of one text under the controls of its author."""
-    return (
-        SegmentedControls(states, controls) if isinstance(states, SegmentedStates) else WordControls(states, controls)
-    )
 
 
 def _needs_of(states: SegmentedStates) -> kernels.Int64Array:

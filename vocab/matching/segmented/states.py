@@ -1,4 +1,4 @@
-"""The states of a text without spaces: a list with its dictionary, options and N; with the methods of ``ListStates``.
+"""The states of a text without spaces: a list with its dictionary, options and N.
 
 A mask is the row of what may follow a word, which all words share, with the bits toggled that differ after this one:
 those of tokens whose first character may go on with the open word. A row or a node's toggles are made on first use.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
-from typing import Final, Self, TypeAlias
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 from vocab.matching.segmented import counting, kernels, masks
 from vocab.matching.segmented.text import SegmentedText
-from vocab.matching.states import NO_TOKENS, ListStates, State
+from vocab.matching.text_states import NO_TOKENS, State, TextStates
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 
@@ -51,7 +51,7 @@ class _Mask:
     is_complete: bool
 
 
-class SegmentedStates:
+class SegmentedStates(TextStates):
     """The states for one N of a text without spaces. Thread-safe.
 
     A state is the set of a text's readings (``vocab.matching.segmented.kernels``): one, but for ``segmentation: any``.
@@ -70,7 +70,6 @@ class SegmentedStates:
         self._part_counts = self._counts[1].copy()
         self.table[kernels.PART_COUNTS] = address_of(self._part_counts)
         self._counts[:] = 0
-        self.start: State = (_reading_of(text.gaps.start, 0),)
         self._no_row = np.zeros((self.words.num_tokens + 31) // 32, dtype=np.int32)
         self._base_row = self._no_row.copy()
         self._masks: OrderedDict[tuple[int, int], _Mask] = OrderedDict()
@@ -104,6 +103,10 @@ class SegmentedStates:
         return cls(SegmentedText(words, overlay, options, TokenTrie.of(speller.facts)), n_words)
 
     @property
+    def start(self) -> State:
+        return (_reading_of(self.text.gaps.start, 0),)
+
+    @property
     def num_bytes(self) -> int:
         """Return the bytes of its own arrays and of the rows made so far, and of what all N share."""
         return self._to_end.nbytes + self.num_mask_bytes + self._toggles.nbytes + self.text.num_bytes
@@ -125,7 +128,6 @@ class SegmentedStates:
         return int(ends[ends < NEVER_ENDS].max(initial=0))
 
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
-        """Write the mask of a state; arguments as of ``ListStates.fill``."""
         if not self.is_bound_by(budget):
             budget = NO_BUDGET
         mask = self._masks.get((state[0], budget)) or self._make(state[0], budget)
@@ -138,7 +140,6 @@ class SegmentedStates:
                 out |= one
 
     def target(self, state: State, token: int, budget: int) -> State:
-        """Return the state that a token leads to, as ``ListStates.target``."""
         if not 0 <= token < self.words.num_tokens:
             return ()
         found = np.empty(kernels.MAX_PLACES, dtype=np.int64)
@@ -147,29 +148,19 @@ class SegmentedStates:
         return (int(found[0]),) if num == 1 else tuple(sorted(found[:num].tolist()))
 
     def can_stop(self, state: State) -> bool:
-        """Return whether a text is complete in this state, so that it may end."""
         return any(self._is_complete(reading) for reading in state)
 
-    may_stop = can_stop
-
     def is_in_word(self, state: State) -> bool:
-        """Return whether the text ends in a word, which may be whole."""
         return any(_part_of(reading) or _context_of(_place_of(reading)) >= 0 for reading in state)
 
     def continues_word(self, state: State, token: int, target: State) -> bool:  # noqa: ARG002
-        """Return whether a token goes on with the word in which the text ends; known only where that is not whole."""
+        # Known only where that word is not whole.
         return self.is_in_word(state) and all(self.gap_after(reading) is None for reading in state)
 
     def is_bound_by(self, budget: int) -> bool:
-        """Return whether a budget is so short that it may change a mask, as ``ListStates.is_bound_by``."""
         return budget != NO_BUDGET and budget < self._longest_distance
 
-    def fewest_tokens(self) -> int | None:
-        """Return how many tokens the shortest text has; None where there is no text."""
-        return self.tokens_to_end(self.start)
-
     def tokens_to_end(self, state: State) -> int | None:
-        """Return how few tokens complete a text from a state; None where none do."""
         places, part = np.asarray([_place_of(reading) for reading in state], dtype=np.int64), _part_of(state[0])
         fewest = (
             kernels.part_distance(self.table, places, len(places), part, 0)
@@ -183,11 +174,6 @@ class SegmentedStates:
         return self._gap_to_end <= budget
 
     def begin(self, place: int | None) -> State:
-        """Return the state after a prefill that left the gap automaton at ``place``; None for a text's start.
-
-        Raises:
-            ValueError: There is no such place.
-        """
         if place is None:
             return self.start
         if not 0 <= place < len(self.text.gaps.states):
@@ -195,7 +181,6 @@ class SegmentedStates:
         return (_reading_of(place, 0),)
 
     def check(self, state: State) -> None:
-        """Raise ``ValueError`` where a state cannot be one of these: compiled code does not check bounds."""
         for reading in state:
             place, part = _place_of(reading), _part_of(reading)
             context, node = _context_of(place), _node_of(place)
@@ -303,7 +288,3 @@ class SegmentedStates:
         # Of a character that is not whole, at most its other bytes come first.
         self._longest_distance = int(reached.max(initial=0)) + int(nodes.max(initial=0)) + 4
         return to_end
-
-
-PlainStates: TypeAlias = ListStates | SegmentedStates
-"""The states of a list, whatever an author asks of its texts."""

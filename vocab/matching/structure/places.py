@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from vocab.matching.states import State
+from vocab.matching.text_states import State
 
 MAX_PLACES: Final = 4096
 """Of one thread; more are dropped, which forbids answers and allows none."""

@@ -13,11 +13,9 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.errors import StructureError
-from vocab.matching.controlled import ControlledStates
 from vocab.matching.controls import Controls
+from vocab.matching.list_kinds import PlainStates, control
 from vocab.matching.mask_kernels import NO_BUDGET
-from vocab.matching.segmented.controlled import control
-from vocab.matching.segmented.states import PlainStates
 from vocab.matching.structure.graph import NO_LIMIT, Graph
 from vocab.matching.structure.needs import ENDLESS, Need, measure
 from vocab.matching.structure.places import (
@@ -35,6 +33,7 @@ from vocab.matching.structure.places import (
 )
 from vocab.matching.structure.schema import StringKind
 from vocab.matching.structure.tokens import NO_TOKEN, QUOTE, Spellings, StructureTokens
+from vocab.matching.text_states import TextStates
 
 MAX_OPEN: Final = 64
 """Rules that are open around a place: thirty or more objects and arrays in one another. Deeper ones are not begun."""
@@ -160,7 +159,7 @@ class StructuredList:
         """Estimate the bytes of the graph and of the rows made so far, without those of the lists."""
         return 200 * len(self.graph.nodes) + 8192 * (len(self._around) + len(self._after))
 
-    def string_states(self) -> tuple[PlainStates | ControlledStates, ...]:
+    def string_states(self) -> tuple[TextStates, ...]:
         """Return the states of strings by kind, for one text."""
         return tuple(
             control(states, _controls_of(kind)) if kind.is_controlled else states
@@ -209,7 +208,7 @@ class StructuredList:
             for place in unpack(places)
         )
 
-    def need_of(self, thread: Thread, strings: Sequence[PlainStates | ControlledStates]) -> int:
+    def need_of(self, thread: Thread, strings: Sequence[TextStates]) -> int:
         """Return how few tokens complete an answer from a thread."""
         if thread.kind == AROUND:
             return self.need(thread.places)

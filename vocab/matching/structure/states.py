@@ -6,15 +6,11 @@ its text.
 """
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
-from vocab.matching.controlled import ControlledStates
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
-from vocab.matching.segmented.states import PlainStates
-from vocab.matching.states import NO_TOKENS, State
 from vocab.matching.structure.needs import ENDLESS
 from vocab.matching.structure.places import (
     AROUND,
@@ -27,9 +23,10 @@ from vocab.matching.structure.places import (
     unpack_threads,
 )
 from vocab.matching.structure.rows import After, StructuredList
+from vocab.matching.text_states import NO_TOKENS, State, TextStates
 
 
-class StructuredStates:
+class StructuredStates(TextStates):
     """The states of one JSON answer; not thread-safe.
 
     A budget has room for the stop token too, so that an answer ends with it: clients take one that ends with its
@@ -47,13 +44,11 @@ class StructuredStates:
         return pack_threads([Thread(AROUND, self._of.start)])
 
     def begin(self, place: int | None) -> State:
-        """Return the state of an answer that begins; there is none that goes on after a text."""
         if place is not None:
             raise ValueError("no JSON answer begins after a text")
         return self.start
 
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
-        """Write the mask of a state, as ``ListStates.fill``."""
         if budget == 0:
             out[:] = 0
             set_token_bits(out, stops, self.can_stop(state))
@@ -69,7 +64,6 @@ class StructuredStates:
                 out |= mask
 
     def target(self, state: State, token: int, budget: int) -> State:
-        """Return the state that a token leads to, as ``ListStates.target``."""
         if budget == 0:
             return ()
         budget = _without_stop(budget)
@@ -79,18 +73,15 @@ class StructuredStates:
         return pack_threads(merge(found)) if found else ()
 
     def can_stop(self, state: State) -> bool:
-        """Return whether an answer is complete, as ``ListStates.can_stop``."""
         return any(thread.kind == AROUND and self._of.around(thread.places).can_end for thread in unpack_threads(state))
 
     def is_in_word(self, state: State) -> bool:
-        """Return whether the answer ends in a word of a string, as ``ListStates.is_in_word``."""
         return any(
             thread.kind != AROUND and self._strings[thread.kind - 1].is_in_word(thread.readings)
             for thread in unpack_threads(state)
         )
 
     def continues_word(self, state: State, token: int, target: State) -> bool:
-        """Return whether a token goes on with the open word, as ``ListStates.continues_word``."""
         after = {thread[:2]: thread.readings for thread in unpack_threads(target)}
         return any(
             thread.kind != AROUND
@@ -100,16 +91,13 @@ class StructuredStates:
         )
 
     def is_bound_by(self, budget: int) -> bool:
-        """Return whether a budget may change a mask, as ``ListStates.is_bound_by``."""
         return budget != NO_BUDGET
 
     def tokens_to_end(self, state: State) -> int | None:
-        """Return how few tokens complete the answer, as ``ListStates.tokens_to_end``."""
         fewest = min(self._of.need_of(thread, self._strings) for thread in unpack_threads(state))
         return None if fewest >= ENDLESS else fewest + 1
 
     def check(self, state: State) -> None:
-        """Raise ``ValueError`` where a state cannot be one of these, as ``ListStates.check``."""
         if not state:
             return
         graph = self._of.graph
@@ -160,9 +148,8 @@ class StructuredStates:
 
     def _closing_marks(self, thread: Thread) -> tuple[int, ...]:
         """Return the tokens of marks after which the string of a thread may be closed."""
-        kind, states, readings = thread.kind - 1, self._strings[thread.kind - 1], thread.readings
-        if isinstance(states, ControlledStates):
-            readings = states.readings(readings)
+        kind, states = thread.kind - 1, self._strings[thread.kind - 1]
+        readings = states.readings(thread.readings)
         found = self._of.closing_marks(kind, readings[0])
         for one in readings[1:]:
             found = tuple(dict.fromkeys((*found, *self._of.closing_marks(kind, one))))
@@ -218,7 +205,3 @@ class StructuredStates:
 def _without_stop(budget: int) -> int:
     """Return a budget less the stop token."""
     return NO_BUDGET if budget == NO_BUDGET else budget - 1
-
-
-TextStates: TypeAlias = PlainStates | ControlledStates | StructuredStates
-"""The states of one text, or of one answer."""

@@ -17,8 +17,7 @@ from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
-from vocab.matching.states import State
-from vocab.matching.structure.states import TextStates
+from vocab.matching.text_states import State, TextStates
 from vocab.options import ListOptions, Punctuation, Segmentation
 from vocab.text.changes import ListChanges
 from vocab.text.gaps.automaton import build_gap_automaton
