@@ -42,12 +42,12 @@ class Matcher:
         min_tokens: int = 0,
         is_checked: bool = False,
     ) -> None:
-        self._list_states = states
+        self.states = states
         self._stops = frozenset(stop_token_ids)
         # A client may name any number as a stop token.
         self._stop_tokens = np.asarray([i for i in sorted(self._stops) if 0 <= i <= _MAX_TOKEN], dtype=np.int32)
         self._max_tokens = max_tokens
-        self._states = [states.start if start is None else start]
+        self._path = [states.start if start is None else start]
         self._repeats = repeats
         self._min_tokens = min_tokens
         self._num_before = 0
@@ -79,7 +79,7 @@ class Matcher:
 
     @property
     def state(self) -> State:
-        return self._states[-1]
+        return self._path[-1]
 
     @property
     def is_terminated(self) -> bool:
@@ -89,15 +89,15 @@ class Matcher:
     @property
     def num_tokens(self) -> int:
         """Return how many tokens were accepted, a stop token included."""
-        return len(self._states) - 1 + self._is_terminated
+        return len(self._path) - 1 + self._is_terminated
 
     def can_stop(self) -> bool:
         """Return whether the text is complete, so that a stop token may come."""
-        return self._list_states.can_stop(self.state)
+        return self.states.can_stop(self.state)
 
     def fill_bitmask(self, out: Int32Array) -> None:
         """Write the mask for the next token into ``out``, int32 (words,)."""
-        self._list_states.fill(out, self._states[-1], self._budget_after_next(), self._stop_tokens)
+        self.states.fill(out, self._path[-1], self._budget_after_next(), self._stop_tokens)
         if self.num_tokens < self._min_tokens:
             self._clear_stops(out)
         if self._repeats is not None:
@@ -110,10 +110,10 @@ class Matcher:
         if token in self._stops:
             self._is_terminated = self.can_stop() and not self._is_too_early()
             return self._is_terminated
-        target = self._list_states.target(self._states[-1], token, self._budget_after_next())
+        target = self.states.target(self._path[-1], token, self._budget_after_next())
         if not target:
             return False
-        self._states.append(target)
+        self._path.append(target)
         if self._repeats is not None:
             self._repeats.append(token)
         return True
@@ -126,8 +126,8 @@ class Matcher:
         if self._max_tokens is None or num_tokens == self._num_before:
             return
         self._num_before = num_tokens
-        self._list_states.begin_after(num_tokens)
-        fewest = self._list_states.tokens_to_end(self._states[0])
+        self.states.begin_after(num_tokens)
+        fewest = self.states.tokens_to_end(self._path[0])
         if fewest is None or fewest > self._max_tokens - num_tokens:
             self._max_tokens = None
 
@@ -143,7 +143,7 @@ class Matcher:
             self._is_terminated = False
             num_tokens -= 1
         if num_tokens:
-            del self._states[-num_tokens:]
+            del self._path[-num_tokens:]
             if self._repeats is not None:
                 self._repeats.rollback(num_tokens)
 
@@ -161,8 +161,8 @@ class Matcher:
         """Return whether ``min_tokens`` forbids a stop token here, because others may still come."""
         if self.num_tokens >= self._min_tokens:
             return False
-        others = np.zeros((self._list_states.words.num_tokens + 31) // 32, dtype=np.int32)
-        self._list_states.fill(others, self.state, self._budget_after_next(), self._stop_tokens)
+        others = np.zeros((self.states.words.num_tokens + 31) // 32, dtype=np.int32)
+        self.states.fill(others, self.state, self._budget_after_next(), self._stop_tokens)
         set_token_bits(others, self._stop_tokens, False)
         return bool(others.any())
 
@@ -171,4 +171,4 @@ class Matcher:
         if self._max_tokens is None:
             return NO_BUDGET
         # Past the budget no mask is asked for; the last state was complete.
-        return max(self._max_tokens - self._num_before - len(self._states), 0)
+        return max(self._max_tokens - self._num_before - len(self._path), 0)

@@ -176,7 +176,7 @@ def test_the_counts_are_those_of_the_text() -> None:
     controls = Controls(new_words=NewWords(19, 4), must_use=(RequiredWord((RANK["dog"],)),), num_tokens=80)
     for seed in range(60):
         text, matcher = drawn(controls, 80, seed, stop=0.1)
-        states = matcher._list_states
+        states = matcher.states
         assert isinstance(states, ControlledStates)
         found = states.progress(matcher.state)
         assert [RANK[word] for _, word in new_words_of(text)] == list(found.introduced), text
@@ -194,8 +194,7 @@ def test_required_words_come_within_the_budget() -> None:
         words = words_of(text)
         assert {"old", "and"} & set(words), text
         assert words.count("house") >= 2 and "kite" in words, text
-        states = matcher._list_states
-        assert isinstance(states, ControlledStates) and states.num_missing(matcher.state) == 0
+        assert matcher.states.num_missing(matcher.state) == 0
 
 
 def test_required_words_come_before_the_last_sentence_ends() -> None:
@@ -225,7 +224,7 @@ def test_required_words_come_within_the_sentences_that_a_text_may_have(
         text, matcher = drawn(controls, max_tokens, seed, stop=0.9, of=states)
         words = words_of(text)
         assert "dog" in words and words.count("tree") >= 2, text
-        controlled = matcher._list_states
+        controlled = matcher.states
         assert isinstance(controlled, ControlledStates)
         assert controlled.progress(matcher.state).num_sentences <= num_sentences, text
         assert len(words) <= 6 * num_sentences, text
