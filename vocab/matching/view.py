@@ -23,7 +23,7 @@ class View:
         inside: Those by which the open word goes on.
         begin: Those by which the next one begins.
         singles: Words that may come too, each by itself.
-        is_forced: Only these may come; where none can, the open word ends as it may.
+        is_forced: Only these may come.
     """
 
     listed: ListStates
@@ -42,7 +42,7 @@ class View:
             gap = self.gap_after(reading)
             steps = self._single_steps(reading, gap, budget)
             set_token_bits(out, np.asarray([token for token, _ in steps], dtype=np.int32), True)
-            if (besides := self._besides(reading, gap, has_steps=bool(steps))) is not None:
+            if (besides := self._besides(reading, gap)) is not None:
                 one, (states, at) = np.empty_like(out), besides
                 states.fill(one, (at,), budget)
                 out |= one
@@ -59,7 +59,7 @@ class View:
             gap = self.gap_after(reading)
             steps = self._single_steps(reading, gap, budget)
             found.update(target for by, target in steps if by == token)
-            if (besides := self._besides(reading, gap, has_steps=bool(steps))) is not None:
+            if (besides := self._besides(reading, gap)) is not None:
                 states, at = besides
                 found.update(states.target((at,), token, budget))
         return tuple(sorted(found)[:MAX_READINGS])
@@ -87,14 +87,8 @@ class View:
             if most is None or paths[context].to_end[child] <= most
         ]
 
-    def _besides(self, reading: int, gap: int | None, *, has_steps: bool) -> tuple[ListStates, int] | None:
-        """Return whose tokens come besides single words, and after which reading.
-
-        Those after a word that ends as a single one alone; and where nothing forced can come, those that end a word.
-        """
-        if reading < 0:
+    def _besides(self, reading: int, gap: int | None) -> tuple[ListStates, int] | None:
+        """Return whose tokens come besides single words, and after which reading: after one that ends as such alone."""
+        if reading < 0 or gap is None or self.is_forced or self.inside.gap_after(reading) is not None:
             return None
-        if self.is_forced:
-            return (self.inside, reading) if gap is None and not has_steps else None
-        is_single = gap is not None and self.inside.gap_after(reading) is None
-        return (self.begin, gap) if gap is not None and is_single else None
+        return self.begin, gap
