@@ -75,15 +75,16 @@ def set_token_bits(out: Int32Array, tokens: Int32Array, allowed: bool) -> None:
 
 
 @kernel
-def fill_mask(out: Int32Array, stops: Int32Array, inside: int, begin: int, reading: int) -> int:
+def fill_mask(out: Int32Array, stops: Int32Array, open_word: int, next_word: int, reading: int) -> int:
     """Write the mask of a reading; return ``FILLED``, or the frame state whose row must be made first.
 
-    The record at ``inside`` says how the reading's word goes on and where it ends, that at ``begin`` what follows it.
+    The record at ``open_word`` says how the reading's word goes on and where it ends, that at ``next_word`` what
+    follows it.
 
     Raises:
         ValueError: ``out`` is too short.
     """
-    word, following = _list_at(inside), _list_at(begin)
+    word, following = _list_at(open_word), _list_at(next_word)
     if len(out) < following.row_size:
         raise ValueError("the mask has fewer bits than the tokenizer has tokens")
     frame_state = _frame_state_of(word, reading)
@@ -105,9 +106,9 @@ def fill_mask(out: Int32Array, stops: Int32Array, inside: int, begin: int, readi
 
 
 @kernel
-def make_row(row: Int32Array, begin: int, frame_state: int) -> None:
+def make_row(row: Int32Array, next_word: int, frame_state: int) -> None:
     """Set the bits of a frame state's row: its own tokens, and those that begin words there."""
-    of = _list_at(begin)
+    of = _list_at(next_word)
     starts, tokens, targets = int32_at(of.frame_start), int32_at(of.frame_tokens), int32_at(of.frame_targets)
     for edge in range(starts[frame_state], starts[frame_state + 1]):
         if _is_within(of, _distance(of, -1 - targets[edge])):
@@ -118,9 +119,9 @@ def make_row(row: Int32Array, begin: int, frame_state: int) -> None:
 
 
 @kernel
-def step(found: npt.NDArray[np.int64], inside: int, begin: int, reading: int, token: int) -> int:
+def step(found: npt.NDArray[np.int64], open_word: int, next_word: int, reading: int, token: int) -> int:
     """Write the readings that a token leads to into ``found``; return their number; records as of ``fill_mask``."""
-    word, following, num = _list_at(inside), _list_at(begin), 0
+    word, following, num = _list_at(open_word), _list_at(next_word), 0
     if reading >= 0:
         num = _step_in_word(found, num, word, reading >> 32, reading & 0xFFFFFFFF, token)
     frame_state = _frame_state_of(word, reading)
@@ -309,9 +310,9 @@ class MaskRows:
         self.num_bytes = 0
         """Bytes of the rows made."""
 
-    def fill(self, out: Int32Array, reading: int, stops: Int32Array, inside: "MaskRows") -> None:
-        """Write the mask of a reading, as ``ListStates.fill``; ``inside`` are the rows of its word."""
-        while (missing := fill_mask(out, stops, inside.address, self.address, reading)) != FILLED:
+    def fill(self, out: Int32Array, reading: int, stops: Int32Array, open_word: "MaskRows") -> None:
+        """Write the mask of a reading, as ``ListStates.fill``; ``open_word`` are the rows of its word."""
+        while (missing := fill_mask(out, stops, open_word.address, self.address, reading)) != FILLED:
             self._make(missing)
 
     def _make(self, frame_state: int) -> None:

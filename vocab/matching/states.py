@@ -72,7 +72,7 @@ class ListStates(TextStates):
         frame: What stands between its words.
         n_words: N; may be beyond the list.
         overlay: The changes.
-        opens: Which words may begin between words, of ``CONTINUING`` and ``STARTING``.
+        may_begin: Which words may begin between words, of ``CONTINUING`` and ``STARTING``.
         ends: Where a text ends as these states say, of fewer words; None where that is measured. A text of more words
             can then go on with those alone.
         like: States of the same N, whose distances within words hold here too.
@@ -90,12 +90,12 @@ class ListStates(TextStates):
         n_words: int,
         overlay: Overlay | None = None,
         *,
-        opens: int = ANY_WORDS,
+        may_begin: int = ANY_WORDS,
         ends: "ListStates | None" = None,
         like: "ListStates | None" = None,
     ) -> None:
         self.words, self.frame, self.overlay, self.n_words = words, frame, overlay, n_words
-        self._opens = opens
+        self._may_begin = may_begin
         self._ways = self._make_ways()
         num_added = 0 if overlay is None else overlay.num_nodes
         self._distances: tuple[Uint8Array, Uint8Array] = (
@@ -155,17 +155,23 @@ class ListStates(TextStates):
         dead_ends = self._to_end[self.frame.after] >= NEVER_ENDS
         return WordPaths(self.words, self.overlay, self.frame.modes, dead_ends)
 
-    def view(self, n_words: int, opens: int = ANY_WORDS, ends: "ListStates | None" = None) -> "ListStates":
+    def view(self, n_words: int, may_begin: int = ANY_WORDS, ends: "ListStates | None" = None) -> "ListStates":
         """Return the states for another N and other words that may begin, cached; arguments as of the class."""
-        if (n_words, opens, ends) == (self.n_words, self._opens, None):
+        if (n_words, may_begin, ends) == (self.n_words, self._may_begin, None):
             return self
-        key = n_words, opens, None if ends is None else (ends.n_words, ends._opens)
+        key = n_words, may_begin, None if ends is None else (ends.n_words, ends._may_begin)
         with self._views_lock:
             view = self._views.get(key)
             if view is None:
                 alike = (one for one in (self, *self._views.values()) if one.n_words == n_words)
                 view = self._views[key] = ListStates(
-                    self.words, self.frame, n_words, self.overlay, opens=opens, ends=ends, like=next(alike, None)
+                    self.words,
+                    self.frame,
+                    n_words,
+                    self.overlay,
+                    may_begin=may_begin,
+                    ends=ends,
+                    like=next(alike, None),
                 )
             return view
 
@@ -175,11 +181,11 @@ class ListStates(TextStates):
         state: State,
         budget: int,
         stops: Int32Array = NO_TOKENS,
-        inside: "ListStates | None" = None,
+        open_word: "ListStates | None" = None,
     ) -> None:
-        """Write a mask; ``inside`` says how the open word goes on and where it ends, which these do by default."""
+        """Write a mask; ``open_word`` says how the open word goes on and where it ends, which these do by default."""
         rows = self._rows_of(budget)
-        word = rows if inside is None else inside._rows_of(budget)
+        word = rows if open_word is None else open_word._rows_of(budget)
         if len(state) == 1:
             rows.fill(out, state[0], stops, word)
             return
@@ -188,17 +194,17 @@ class ListStates(TextStates):
         for reading in state:
             rows.fill(one, reading, NO_TOKENS, word)
             out |= one
-        set_token_bits(out, stops, (self if inside is None else inside).can_stop(state))
+        set_token_bits(out, stops, (self if open_word is None else open_word).can_stop(state))
 
-    def target(self, state: State, token: int, budget: int, inside: "ListStates | None" = None) -> State:
-        begin = self._rows_of(budget).address
-        word = begin if inside is None else inside._rows_of(budget).address
+    def target(self, state: State, token: int, budget: int, open_word: "ListStates | None" = None) -> State:
+        next_word = self._rows_of(budget).address
+        word = next_word if open_word is None else open_word._rows_of(budget).address
         found = np.empty(MAX_READINGS, dtype=np.int64)
-        if len(state) == 1 and (num := step(found, word, begin, state[0], token)) < 2:
+        if len(state) == 1 and (num := step(found, word, next_word, state[0], token)) < 2:
             return (int(found[0]),) if num else ()
         readings: set[int] = set()
         for reading in state:
-            readings.update(found[: step(found, word, begin, reading, token)].tolist())
+            readings.update(found[: step(found, word, next_word, reading, token)].tolist())
         return tuple(sorted(readings)[:MAX_READINGS])
 
     def can_stop(self, state: State) -> bool:
@@ -284,7 +290,7 @@ class ListStates(TextStates):
             for way in ways:
                 node = self.child(roots[way.root], frame.blank) if way.is_after_blank else roots[way.root]
                 kind = STARTING if frame.modes[way.context] & SENTENCE else CONTINUING
-                if node >= 0 and self._opens & kind:
+                if node >= 0 and self._may_begin & kind:
                     nodes.append(node)
                     contexts.append(way.context)
             way_start.append(len(nodes))

@@ -20,15 +20,15 @@ class View:
 
     Attributes:
         listed: The states of the list itself.
-        inside: Those by which the open word goes on.
-        begin: Those by which the next one begins.
+        open_word: Those by which the open word goes on.
+        next_word: Those by which the next one begins.
         singles: Words that may come too, each by itself.
         is_forced: Only these may come.
     """
 
     listed: ListStates
-    inside: ListStates
-    begin: ListStates
+    open_word: ListStates
+    next_word: ListStates
     singles: tuple[Paths, ...] = ()
     is_forced: bool = False
 
@@ -37,7 +37,7 @@ class View:
         if self.is_forced:
             out[:] = 0
         else:
-            self.begin.fill(out, readings, budget, NO_TOKENS, self.inside)
+            self.next_word.fill(out, readings, budget, NO_TOKENS, self.open_word)
         for reading in readings if self.singles else ():
             gap = self.gap_after(reading)
             steps = self._single_steps(reading, gap, budget)
@@ -52,9 +52,9 @@ class View:
         found: set[int] = set()
         if not self.is_forced:
             # A new word only where no listed one can be read.
-            if self.inside is not self.listed:
-                found.update(replace(self, inside=self.listed).target(readings, token, budget))
-            found.update(found or self.begin.target(readings, token, budget, self.inside))
+            if self.open_word is not self.listed:
+                found.update(replace(self, open_word=self.listed).target(readings, token, budget))
+            found.update(found or self.next_word.target(readings, token, budget, self.open_word))
         for reading in readings if self.singles else ():
             gap = self.gap_after(reading)
             steps = self._single_steps(reading, gap, budget)
@@ -66,7 +66,7 @@ class View:
 
     def gap_after(self, reading: int) -> int | None:
         """Return the reading between words: itself, or the one after its word where that may end; else None."""
-        if (gap := self.inside.gap_after(reading)) is not None:
+        if (gap := self.open_word.gap_after(reading)) is not None:
             return gap
         context, node = reading >> 32, reading & NODE
         if not any(node in paths[context].ends for paths in self.singles):
@@ -77,7 +77,7 @@ class View:
         """Return the tokens that go on with a single word or begin one, each with the reading after it."""
         nodes = [(reading & NODE, reading >> 32)] if reading >= 0 else []
         if gap is not None:
-            nodes += self.begin.ways(gap)
+            nodes += self.next_word.ways(gap)
         most = None if budget == NO_BUDGET else budget - self.listed.longest_end
         return [
             (token, context << 32 | child)
@@ -89,6 +89,6 @@ class View:
 
     def _besides(self, reading: int, gap: int | None) -> tuple[ListStates, int] | None:
         """Return whose tokens come besides single words, and after which reading: after one that ends as such alone."""
-        if reading < 0 or gap is None or self.is_forced or self.inside.gap_after(reading) is not None:
+        if reading < 0 or gap is None or self.is_forced or self.open_word.gap_after(reading) is not None:
             return None
-        return self.begin, gap
+        return self.next_word, gap

@@ -45,23 +45,25 @@ class WordControls(ControlledStates):
         """Make what fills of masks would have to wait for: the views of the list that may be asked for."""
         controls, states = self._controls, self._list
         new = controls.new_words
-        self._wide = None
+        self._with_new = None
         if new is not None:
             states.paths.of(frozenset())
             if new.n_words > states.n_words:
-                self._wide = states.view(new.n_words, ends=states)
-        opened = {
+                self._with_new = states.view(new.n_words, ends=states)
+        beginnings = {
             ANY_WORDS & ~continuing & ~starting
             for continuing in (0, CONTINUING if controls.max_sentence_words < UNLIMITED else 0)
             for starting in (0, STARTING if controls.max_sentences < UNLIMITED else 0)
         }
         sizes = {states.n_words, *(min(num, states.n_words) for _, num in FEWER_WORDS if controls.must_use)}
-        self._begin = {(size, opens): states.view(size, opens) for size in sizes for opens in opened}
-        self._wide_begin = {
-            opens: states.view(self._wide.n_words, opens, self._begin[states.n_words, opens])
-            for opens in (opened if self._wide is not None else ())
-            if self._wide is not None
+        self._next_word = {
+            (size, may_begin): states.view(size, may_begin) for size in sizes for may_begin in beginnings
         }
+        self._next_word_with_new: dict[int, ListStates] = {}
+        if self._with_new is not None:
+            for may_begin in beginnings:
+                ends = self._next_word[states.n_words, may_begin]
+                self._next_word_with_new[may_begin] = states.view(self._with_new.n_words, may_begin, ends)
 
     @override
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
@@ -106,30 +108,32 @@ class WordControls(ControlledStates):
         ``after`` is the progress if the last word ends here.
         """
         controls, states = self._controls, self._list
-        inside = self._open_view(progress).inside
-        wide = self._wide if self._may_be_new(after.since_new + 1, after) else None
-        if wide is not None and self._is_after_blank(readings):
-            inside = wide
+        open_word = self._open_view(progress).open_word
+        with_new = self._with_new if self._may_be_new(after.since_new + 1, after) else None
+        if with_new is not None and self._is_after_blank(readings):
+            open_word = with_new
         introduced = self._paths_to(after.introduced)
-        opens = ANY_WORDS
+        may_begin = ANY_WORDS
         if after.num_words >= controls.max_sentence_words:
-            opens &= ~CONTINUING
+            may_begin &= ~CONTINUING
         if after.num_sentences >= controls.max_sentences:
-            opens &= ~STARTING
+            may_begin &= ~STARTING
         missing = self._missing(after)
-        if any(missing) and opens:
+        if any(missing) and may_begin:
             wanted = tuple(paths for paths, num in zip(self._wanted, missing, strict=True) if num)
             num_words = self._pace.n_words_when_due(missing, after, budget)
             if num_words is not None:
                 if num_words == NO_WORDS:
-                    begin = self._begin[states.n_words, opens]
-                    yield View(states, inside, begin, wanted, is_forced=True)
+                    next_word = self._next_word[states.n_words, may_begin]
+                    yield View(states, open_word, next_word, wanted, is_forced=True)
                     num_words = FEWER_WORDS[-1][1]
-                fewer = self._begin[min(num_words, states.n_words), opens]
-                yield View(states, inside, fewer, wanted + introduced)
-        for open_now in dict.fromkeys((opens, ANY_WORDS)):
-            begin = self._begin[states.n_words, open_now] if wide is None else self._wide_begin[open_now]
-            yield View(states, inside, begin, introduced)
+                fewer = self._next_word[min(num_words, states.n_words), may_begin]
+                yield View(states, open_word, fewer, wanted + introduced)
+        for begin_now in dict.fromkeys((may_begin, ANY_WORDS)):
+            next_word = (
+                self._next_word[states.n_words, begin_now] if with_new is None else self._next_word_with_new[begin_now]
+            )
+            yield View(states, open_word, next_word, introduced)
 
     def _may_be_new(self, since_new: int, progress: Progress) -> bool:
         """Return whether a word may be a new one, by the spacing and number of new words."""
@@ -163,7 +167,7 @@ class WordControls(ControlledStates):
             if reading >= 0:
                 places += ((paths, reading >> 32, reading & NODE) for paths in now)
             if (resting_after or is_last) and (gap := view.gap_after(reading)) is not None:
-                for node, context in view.begin.ways(gap):
+                for node, context in view.next_word.ways(gap):
                     places += ((paths, context, node) for paths in resting_after)
                 if is_last:
                     tokens |= self._tokens_to_new_sentence(-1 - gap)
@@ -218,7 +222,7 @@ class WordControls(ControlledStates):
     @override
     def _is_complete(self, progress: Progress, readings: State) -> bool:
         """Return whether a text is complete, whatever is still asked of it; its last word may be a new one."""
-        if self._wide is None:
+        if self._with_new is None:
             return self._list.can_stop(readings)
         view = self._open_view(progress)
         return any(
@@ -227,18 +231,18 @@ class WordControls(ControlledStates):
 
     def _open_view(self, progress: Progress) -> View:
         """Return the view of the open word, which may be a new one: one that came already, or by the spacing."""
-        wide = self._wide if self._may_be_new(progress.since_new, progress) else None
-        return View(self._list, wide or self._list, self._list, self._paths_to(progress.introduced))
+        with_new = self._with_new if self._may_be_new(progress.since_new, progress) else None
+        return View(self._list, with_new or self._list, self._list, self._paths_to(progress.introduced))
 
     @override
     def _after_word(self, progress: Progress, readings: State) -> Progress:
         """Return the progress if the open word ends here: the word of the best rank, if there are several."""
-        if self._wide is None and not self._all_used:
+        if self._with_new is None and not self._all_used:
             # Only sentences are counted.
             return progress
         view = self._open_view(progress)
         ranks = [
-            view.inside.rank(reading >> 32, reading & NODE)
+            view.open_word.rank(reading >> 32, reading & NODE)
             for reading in readings
             if reading >= 0 and view.gap_after(reading) is not None
         ]
