@@ -27,8 +27,7 @@ EBNF: Final = (
     "\n".join([*(f"r{i} ::= r{i + 1} r{i + 1}" for i in range(60)), 'r60 ::= "a"', "root ::= r0"]),
     "\n".join([*(f"r{i} ::= r{i + 1} | r{i + 1} r{i + 1}" for i in range(40)), 'r40 ::= "a"', "root ::= r0"]),
     "root ::= " + " | ".join(f'"word{i}"' for i in range(2_000)),
-    'root ::= ""\n# wordbound/7 list=' + "0" * 64 + " changes=- options=auto.prose.0.standard.word n=5 max=- at=- "
-    "norepeat=- seen=- min=0 behind=- controls=-\n",
+    'root ::= ""\n# wordbound/8 {"digest": "' + "0" * 64 + '", "options": {}, "n_words": 5}\n',
     'root ::= ""\n# llguidance/lark "start: /a{1,1000}{1,1000}/"\n',
 )  # fmt: skip
 

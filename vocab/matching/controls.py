@@ -1,14 +1,7 @@
 """What an author asks of a text beyond its list: new words, words that must occur, and limits of sentences."""
 
-import re
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
-
-_NUMBER: Final = r"-?\d{1,19}"
-PATTERN: Final = rf"(?:[nwst]{_NUMBER}(?:\.{_NUMBER}){{0,512}},){{1,64}}"
-"""Of the text form, for a regular expression."""
-
-_PART: Final = re.compile(rf"([nwst])({_NUMBER}(?:\.{_NUMBER})*),")
+from typing import Final, NamedTuple
 
 UNLIMITED: Final = 2**31 - 1
 
@@ -66,36 +59,6 @@ class Controls:
 
     def __bool__(self) -> bool:
         return self != Controls(num_tokens=self.num_tokens)
-
-    def to_text(self) -> str:
-        """Serialize the controls for a grammar reference."""
-        parts = []
-        if self.new_words is not None:
-            parts.append(f"n{self.new_words.n_words}.{self.new_words.spacing}.{self.new_words.max_words}")
-        parts += [f"w{'.'.join(map(str, (one.count, *one.ranks)))}" for one in self.must_use]
-        parts.append(f"s{self.max_sentence_words}.{self.min_sentences}.{self.max_sentences}")
-        parts.append(f"t{self.num_tokens}")
-        return "".join(f"{part}," for part in parts)
-
-    @classmethod
-    def from_text(cls, text: str) -> Self:
-        """Parse the controls that ``to_text`` wrote; ``text`` matches ``PATTERN``.
-
-        Raises:
-            ValueError: A part has too few numbers.
-        """
-        new_words, must_use, limits, num_tokens = None, list[RequiredWord](), (UNLIMITED, 0, UNLIMITED), UNLIMITED
-        for kind, spelled in _PART.findall(text):
-            numbers = tuple(map(int, spelled.split(".")))
-            if kind == "n":
-                new_words = NewWords(*numbers)
-            elif kind == "w":
-                must_use.append(RequiredWord(numbers[1:], numbers[0]))
-            elif kind == "s":
-                limits = numbers[0], numbers[1], numbers[2]
-            else:
-                num_tokens = numbers[0]
-        return cls(new_words, tuple(must_use), *limits, num_tokens)
 
 
 class Progress(NamedTuple):

@@ -7,9 +7,10 @@ generates nothing instead of free text.
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Annotated, Final
 
-from vocab.matching import controls
+from pydantic import Field, TypeAdapter, ValidationError
+
 from vocab.matching.controls import Controls
 from vocab.matching.structure.schema import PreparedSchema
 from vocab.options import ListOptions
@@ -17,18 +18,11 @@ from vocab.options import ListOptions
 MARK: Final = "# wordbound"
 """A comment in the first two lines of every grammar of ours, references and others."""
 
-_VERSION: Final = 7
-_ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .*\n')
-_PATTERN: Final = re.compile(
-    r'root ::= ""\n'
-    rf"# wordbound/{_VERSION} list=(?P<digest>[0-9a-f]{{64}}) changes=(?P<changes>[0-9a-f]{{64}}|-) "
-    r"options=(?P<options>[a-z]+(?:\.[a-z01]+){4,5}) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-) "
-    r"at=(?P<start>-?\d{1,19}(?:\.-?\d{1,19})*|-) norepeat=(?P<no_repeat>\d{1,3}|-) "
-    r"seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-) min=(?P<min_tokens>\d{1,19}) behind=(?P<place>\d{1,9}|-) "
-    rf"controls=(?P<controls>{controls.PATTERN}|-) schema=(?P<schema>-|\[.*\])\n"
-)
-_NOTHING: Final = "-"
+_VERSION: Final = 8
+_PATTERN: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) (?P<fields>.*)\n')
 _MARK_WITHIN: Final = 32
+
+Token = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,61 +52,43 @@ class GrammarReference:
     changes: str | None = None
     start: tuple[int, ...] | None = None
     no_repeat: int | None = None
-    seen: tuple[int, ...] = ()
+    seen: tuple[Token, ...] = ()
     min_tokens: int = 0
     place: int | None = None
     controls: Controls | None = None
     schema: PreparedSchema | None = None
 
     def to_ebnf(self) -> str:
-        """Write the reference as EBNF: a rule for the empty text, and a comment with the fields."""
-        values = {
-            "list": self.digest,
-            "changes": self.changes,
-            "options": _write_options(self.options),
-            "n": self.n_words,
-            "max": self.max_tokens,
-            "at": None if self.start is None else ".".join(map(str, self.start)),
-            "norepeat": self.no_repeat,
-            "seen": ".".join(map(str, self.seen)) or None,
-            "min": self.min_tokens,
-            "behind": self.place,
-            "controls": None if self.controls is None else self.controls.to_text(),
-            "schema": None if self.schema is None else self.schema.to_text(),
-        }
-        spelled = " ".join(f"{name}={_NOTHING if value is None else value}" for name, value in values.items())
-        return f'root ::= ""\n# wordbound/{_VERSION} {spelled}\n'
+        """Write the reference as EBNF: a rule for the empty text, and a comment with the fields in JSON."""
+        fields = _FIELDS.dump_json(self, exclude_defaults=True, ensure_ascii=True).decode()
+        return f'root ::= ""\n# wordbound/{_VERSION} {fields}\n'
 
     @classmethod
-    def parse(cls, grammar: str) -> Self | None:
+    def parse(cls, grammar: str) -> "GrammarReference | None":
         """Parse the reference in a grammar; None for an ordinary grammar.
 
         Raises:
-            ValueError: It is a reference of another version of this package.
+            ValueError: It is a reference of another version of this package, or none that this one wrote.
         """
         match = _PATTERN.fullmatch(grammar)
-        if match is not None:
-            return cls(
-                match["digest"],
-                _read_options(match["options"]),
-                int(match["n_words"]),
-                _number(match["max_tokens"]),
-                None if match["changes"] == _NOTHING else match["changes"],
-                _numbers(match["start"]),
-                _number(match["no_repeat"]),
-                _numbers(match["seen"]) or (),
-                int(match["min_tokens"]),
-                _number(match["place"]),
-                None if match["controls"] == _NOTHING else Controls.from_text(match["controls"]),
-                None if match["schema"] == _NOTHING else PreparedSchema.from_text(match["schema"]),
-            )
-        other = _ANY_VERSION.fullmatch(grammar)
-        if other is not None and int(other["version"]) != _VERSION:
+        if match is None:
+            return None
+        if int(match["version"]) != _VERSION:
             raise ValueError(
-                f"wordbound reference version {other['version']}, but this engine's plugin knows {_VERSION}: "
+                f"wordbound reference version {match['version']}, but this engine's plugin knows {_VERSION}: "
                 "install the same version of the package everywhere"
             )
-        return None
+        try:
+            return _FIELDS.validate_python(json.loads(match["fields"], parse_int=_int64))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "its fields"
+            raise ValueError(f"this is no wordbound reference: {place}: {first['msg']}") from None
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"this is no wordbound reference: {error}") from None
+
+
+_FIELDS: Final = TypeAdapter(GrammarReference)
 
 
 _CLIENTS: Final = "# A grammar of the client's own, as it came.\n"
@@ -147,20 +123,8 @@ def is_ours(grammar: str) -> bool:
     return MARK in grammar[:_MARK_WITHIN]
 
 
-def _number(text: str) -> int | None:
-    return None if text == _NOTHING else int(text)
-
-
-def _numbers(text: str) -> tuple[int, ...] | None:
-    return None if text == _NOTHING else tuple(map(int, text.split(".")))
-
-
-def _write_options(options: ListOptions) -> str:
-    return ".".join(str(int(value)) if isinstance(value, bool) else value for value in options.as_dict().values())
-
-
-def _read_options(text: str) -> ListOptions:
-    values: list[Any] = text.split(".")
-    # The last one, ``segmentation``, is written only where it is not the default.
-    fields = dict(zip(ListOptions.__slots__, values, strict=False))
-    return ListOptions(**{**fields, "numbers": fields["numbers"] == "1"})
+def _int64(digits: str) -> int:
+    """Read an integer that compiled code can take."""
+    if not -(2**63) <= (number := int(digits)) < 2**63:
+        raise ValueError(f"{digits} is beyond 64 bits")
+    return number

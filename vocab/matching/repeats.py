@@ -10,11 +10,10 @@ from typing import Final
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
+from vocab.matching.mask_kernels import set_token_bits
 
 MAX_SEEN: Final = 512
 """How many earlier tokens travel with a text that goes on in another request."""
-
-_BITS: Final = (np.uint32(1) << np.arange(32, dtype=np.uint32)).view(np.int32)
 
 
 class Repeats:
@@ -48,8 +47,7 @@ class Repeats:
         if not tokens:
             return
         before = out.copy()
-        for token in tokens:
-            out[token >> 5] &= ~_BITS[token & 31]
+        set_token_bits(out, np.asarray(tokens, dtype=np.int32), False)
         if not out.any():
             out[:] = before
 

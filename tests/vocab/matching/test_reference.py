@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from tests.choices import choices
 from tests.vocab.toys import tokens_of
+from vocab.matching.controls import Controls, NewWords, RequiredWord
 from vocab.matching.reference import GrammarReference, is_ours, parse_lark, write_client_grammar
 from vocab.matching.structure.schema import prepare
 from vocab.options import ListOptions
@@ -12,6 +13,13 @@ from vocab.options import ListOptions
 REFERENCE = GrammarReference("0123456789abcdef" * 4, ListOptions(), 1000, 64)
 NUMBERS = st.integers(1, 2**63 - 1)
 SHORT = {"type": "string", "x-vocab": {"max_words": 3, "end": "word"}}
+CONTROLS = st.builds(
+    Controls,
+    new_words=st.none() | st.builds(NewWords, n_words=NUMBERS, spacing=NUMBERS, max_words=NUMBERS),
+    must_use=st.lists(st.builds(RequiredWord, ranks=st.lists(NUMBERS).map(tuple), count=NUMBERS)).map(tuple),
+    max_sentence_words=NUMBERS,
+    num_tokens=NUMBERS,
+)
 DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
 
 
@@ -28,6 +36,7 @@ DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
         seen=st.lists(st.integers(0, 2**31 - 1), max_size=512).map(tuple),
         min_tokens=st.integers(0, 2**31),
         place=st.none() | st.integers(0, 10**6),
+        controls=st.none() | CONTROLS,
         schema=st.none() | st.text().map(lambda name: prepare({"type": "object", "properties": {name: SHORT}})),
     )
 )
@@ -48,7 +57,7 @@ def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReferen
 
 @pytest.mark.parametrize(
     "grammar",
-    ['root ::= "a"', "", 'root ::= ""\n# wordbound/7 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
+    ['root ::= "a"', "", 'root ::= ""\n# wordbound\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
 )
 def test_other_grammars_are_no_references(grammar: str) -> None:
     assert GrammarReference.parse(grammar) is None
@@ -57,13 +66,29 @@ def test_other_grammars_are_no_references(grammar: str) -> None:
 @pytest.mark.parametrize(
     "grammar",
     [
-        REFERENCE.to_ebnf().replace("wordbound/7", "wordbound/9"),
+        REFERENCE.to_ebnf().replace("wordbound/8", "wordbound/9"),
         f'root ::= ""\n# wordbound/1 list={"ab" * 32} n=5 max=-\n',
     ],
 )
 def test_a_reference_of_another_version_is_an_error(grammar: str) -> None:
-    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 7"):
+    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 8"):
         GrammarReference.parse(grammar)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ("", "Expecting value"),
+        ("[]", "its fields: .*dictionary"),
+        ("{}", "digest: Field required"),
+        ('{"digest": "0", "options": {}, "n_words": 1, "seen": [-1]}', "seen.0: .*greater than or equal to 0"),
+        ('{"digest": "0", "options": {}, "n_words": 9223372036854775808}', ".* beyond 64 bits"),
+        ("[" * 100_000, ".*recursion"),
+    ],
+)
+def test_what_this_package_did_not_write_is_an_error(fields: str, says: str) -> None:
+    with pytest.raises(ValueError, match=f"no wordbound reference: {says}"):
+        GrammarReference.parse(f'root ::= ""\n# wordbound/8 {fields}\n')
 
 
 @pytest.mark.parametrize("grammar", ['root ::= "a"\n', REFERENCE.to_ebnf(), write_client_grammar('start: "a"')])
