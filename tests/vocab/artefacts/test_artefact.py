@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 
 from tests.vocab.toys import can_spell, states_of, toy_speller, toy_tokenizer, toy_words
-from vocab.arrays.tensors import Array, read_tensors, write_tensors
-from vocab.artefacts.artefact import ArtefactFolder, check_overlay, overlay_to_bytes, words_to_bytes
+from vocab.artefacts.artefact import (
+    Array,
+    ArtefactFolder,
+    check_overlay,
+    overlay_to_bytes,
+    read_tensors,
+    words_to_bytes,
+    write_tensors,
+)
 from vocab.automaton.compiled_list import FORMAT_VERSION, CompiledList
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.tokenizer import TokenizerFacts

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from vocab.arrays.tensors import Array, read_tensors, write_tensors
+from vocab.artefacts.artefact import Array, read_tensors, write_tensors
 from vocab.errors import ArtefactError
 
 ARRAYS: dict[str, Array] = {
