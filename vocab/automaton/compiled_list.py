@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
@@ -81,6 +81,10 @@ class ListedWords:
     num_words: int
     num_ranks: int
     decode: Callable[[], WordList]
+
+    @classmethod
+    def of(cls, word_list: WordList) -> Self:
+        return cls(word_list.lang, word_list.source, len(word_list.words), word_list.num_ranks, lambda: word_list)
 
     @cached_property
     def word_list(self) -> WordList:

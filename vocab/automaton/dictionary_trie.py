@@ -100,7 +100,7 @@ def build_segmented(word_list: WordList, speller: Speller, reference: ReferenceW
         digest=segmented_digest(word_list, speller, reference),
         tokenizer_digest=speller.facts.digest,
         num_tokens=len(speller.facts),
-        listed=ListedWords(kept.lang, kept.source, len(kept.words), kept.num_ranks, lambda: kept),
+        listed=ListedWords.of(kept),
         has_capitals=False,
         dropped_words=dropped,
         roots={_ROOT: 0},

@@ -124,7 +124,7 @@ def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | N
         digest=words_digest(word_list, speller, has_capitals=has_capitals),
         tokenizer_digest=speller.facts.digest,
         num_tokens=len(speller.facts),
-        listed=ListedWords(kept.lang, kept.source, len(kept.words), kept.num_ranks, lambda: kept),
+        listed=ListedWords.of(kept),
         has_capitals=has_capitals,
         dropped_words=dropped,
         roots=dict(zip(roots, np.flatnonzero(parents < 0).tolist(), strict=True)),

@@ -88,7 +88,7 @@ def test_a_process_that_fails_is_gone_and_says_why(
     start = time.monotonic()
     with pytest.raises(kind, match=says):
         faulty.ask(CompileList("en", words), deadline_s)
-    assert deadline_s > 1 or time.monotonic() - start < 5
+    assert words != ("hang",) or time.monotonic() - start < 5
     assert is_gone(faulty.pid)
 
 
