@@ -164,9 +164,9 @@ class ByteTrie:
     def of(cls, strings: Sequence[bytes]) -> "ByteTrie":
         """Build the trie of nonempty byte strings; equal ones end at one node."""
         order = sorted(range(len(strings)), key=strings.__getitem__)
-        spelled = np.frombuffer(b"".join(strings[place] for place in order), dtype=np.uint8).astype(np.int32)
-        lengths = np.fromiter((len(strings[place]) for place in order), dtype=np.int32, count=len(order))
-        parents, labels, nodes = trie_of(spelled, lengths)
+        ordered = list(map(strings.__getitem__, order))
+        lengths = np.fromiter(map(len, ordered), dtype=np.int32, count=len(order))
+        parents, labels, nodes = trie_of(np.frombuffer(b"".join(ordered), dtype=np.uint8).astype(np.int32), lengths)
         child_start, _, children = edges_of(parents, labels)
         string_nodes = np.empty_like(nodes)
         string_nodes[order] = nodes

@@ -391,8 +391,10 @@ def edges_of(parents: Int32Array, labels: Int32Array) -> _Arrays:
 def lower_ranks(below: Int32Array, of_base: Int32Array, edge_start: Int32Array, children: Int32Array) -> None:
     """Lower each node's ranks to the smallest of its children's, which follow it or are of the trie ``of_base``."""
     num_base = of_base.shape[1]
-    for node in range(below.shape[1] - 1, -1, -1):
-        for child in children[edge_start[node] : edge_start[node + 1]]:
-            for mode in range(len(below)):
-                rank = below[mode, child - num_base] if child >= num_base else of_base[mode & 1, child]
-                below[mode, node] = min(below[mode, node], rank)
+    for mode in range(len(below)):
+        for node in range(below.shape[1] - 1, -1, -1):
+            lowest = below[mode, node]
+            for edge in range(edge_start[node], edge_start[node + 1]):
+                child = children[edge]
+                lowest = min(lowest, below[mode, child - num_base] if child >= num_base else of_base[mode & 1, child])
+            below[mode, node] = lowest

@@ -140,14 +140,19 @@ def lengthen(name: str) -> Callable[[bytes], bytes]:
     return refit(lambda arrays, _: arrays.update({name: np.append(arrays[name], arrays[name][-1:])}))
 
 
+def first(size: int) -> Callable[[bytes], bytes]:
+    return lambda data: data[:size]
+
+
+def of_header(header: bytes) -> Callable[[bytes], bytes]:
+    return lambda _: len(header).to_bytes(8, "little") + header
+
+
 HEADERS = [b"[]", b"{}", b'{"__metadata__": 3}', b"[" * 100_000, b"\xff\xff"]
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    **{f"the first {size} bytes": (lambda data, size=size: data[:size], "") for size in (0, 1, 4, 8, 9, 300, -200, -1)},
+    **{f"the first {size} bytes": (first(size), "") for size in (0, 1, 4, 8, 9, 300, -200, -1)},
     "a byte more": (lambda data: data + b"\0", "damaged"),
-    **{
-        f"the header {header[:9]!r}": (lambda _, header=header: len(header).to_bytes(8, "little") + header, "damaged")
-        for header in HEADERS
-    },
+    **{f"the header {header[:9]!r}": (of_header(header), "damaged") for header in HEADERS},
     "another format": (refit(lambda _, metadata: metadata.update(format=8)), f"format 8, not {FORMAT_VERSION}"),
     **{f"{name} point outside": (misdirect(name), "point outside") for name in ("children", "tokens", "edge_start")},
     **{f"{name} too long": (lengthen(name), "do not fit") for name in ("children", "kinds", "edge_start")},
