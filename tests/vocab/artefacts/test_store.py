@@ -148,18 +148,6 @@ def test_a_damaged_file_or_another_lists_is_deleted_and_not_used(
     assert words.digest in caplog.text
 
 
-def test_a_new_node_finds_what_another_made(tmp_path: Path, words: CompiledList, shared: SharedStore) -> None:
-    first = ArtefactStore(tmp_path / "first", 10**6, shared)
-    first.save(words)
-    assert shared.read(words.digest) is None
-    first.share()
-    second = ArtefactStore(tmp_path / "second", 10**6, shared)
-    assert second.read_bytes(words.digest) == first.read_bytes(words.digest)
-    assert not second.has(words.digest)
-    assert second.find(words.digest, second.load) is not None
-    assert second.has(words.digest)
-
-
 def test_what_is_damaged_or_deleted_is_not_shared(tmp_path: Path, words: CompiledList, shared: SharedStore) -> None:
     store = ArtefactStore(tmp_path, 10**6, shared)
     shared.write(words.digest, b"nonsense")
