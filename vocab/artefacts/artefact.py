@@ -1,9 +1,10 @@
 """Tries of words, and changes to them, as files: one safetensors file each, named by its digest.
 
-A file is written to a temporary name and renamed, so a reader sees a whole file or none. One that is damaged or holds
-another artefact is refused.
+A file is written to a temporary name and renamed, so a reader sees a whole file or none. Nothing is unpickled. One that
+differs from what was written, in any bit, or holds another artefact is refused.
 """
 
+import json
 import mmap
 import os
 import sys
@@ -13,15 +14,29 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from vocab.arrays.tensors import Array, read_tensors, write_tensors
-from vocab.automaton.compiled_list import FORMAT_VERSION, NUM_KINDS, CompiledList, Root, TrieArrays
+from vocab.arrays.byte_trie import Uint8Array
+from vocab.arrays.kernels import kernel
+from vocab.automaton.compiled_list import FORMAT_VERSION, NUM_KINDS, CompiledList, ListedWords, Root, TrieArrays
 from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay
 from vocab.errors import ArtefactError
 from vocab.lists.credits import attribution
-from vocab.lists.stored_words import StoredWords, read_words, spell
+from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges
+
+Array = npt.NDArray[Any]
+
+_METADATA_KEY: Final = "wordbound"
+_CHECKSUM_KEY: Final = "checksum"
+_NO_CHECKSUM: Final = "0" * 16
+_MAX_HEADER_BYTES: Final = 1 << 24
+_DTYPES: Final = {"I64": np.int64, "I32": np.int32, "U8": np.uint8}
+_NAMES: Final = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_LANES: Final = 8
+_SEED: Final = np.uint64(0x9E3779B97F4A7C15)
+_ODD: Final = np.uint64(0xC2B2AE3D27D4EB4F)
 
 _TRIE_ARRAYS: Final = ("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds")
 
@@ -101,7 +116,7 @@ class ArtefactFolder:
 
 def words_to_bytes(words: CompiledList) -> bytes:
     """Serialize a list's trie and words as the bytes of an artefact file."""
-    listed = words.listed
+    listed, ranks = words.listed, words.listed.word_list.ranks
     metadata = {
         "format": FORMAT_VERSION,
         "digest": words.digest,
@@ -115,12 +130,12 @@ def words_to_bytes(words: CompiledList) -> bytes:
         "roots": [[*root, node] for root, node in words.roots.items()],
         # Read by people only. The digest names list, tokenizer and format, not these bytes, so that files with and
         # without it are the same artefact.
-        "attribution": " ".join(attribution(listed.source, listed.lang, is_by_lemma=len(listed.ranks) > 0)),
+        "attribution": " ".join(attribution(listed.source, listed.lang, is_by_lemma=ranks is not None)),
     }
     arrays: dict[str, Array] = {
-        "words": listed.spelled,
-        "word_ranks": listed.ranks,
-        "dropped_words": spell(words.dropped_words),
+        "words": _spell(listed.word_list.words),
+        "word_ranks": np.asarray(ranks or (), dtype=np.int32),
+        "dropped_words": _spell(words.dropped_words),
         **_trie_arrays(words),
     }
     return write_tensors(arrays, metadata)
@@ -132,7 +147,7 @@ def words_from_bytes(data: Any) -> CompiledList:
     Raises:
         ArtefactError: It is something else, or of another version.
     """
-    return _read_checked(data, _read_words)
+    return _read_checked(data, _read_list)
 
 
 def overlay_to_bytes(overlay: Overlay) -> bytes:
@@ -165,23 +180,20 @@ def _read_checked(data: Any, read: Callable[[dict[str, Array], dict[str, Any]], 
         raise ArtefactError(str(error)) from None
 
 
-def _read_words(arrays: dict[str, Array], metadata: dict[str, Any]) -> CompiledList:
+def _read_list(arrays: dict[str, Array], metadata: dict[str, Any]) -> CompiledList:
     """Build a list's trie from an artefact's arrays and metadata, and check its indices."""
-    listed = StoredWords(
-        lang=metadata["lang"],
-        source=metadata["source"],
-        num_words=metadata["num_words"],
-        num_ranks=metadata["num_ranks"],
-        spelled=arrays["words"],
-        ranks=arrays["word_ranks"],
-    )
+    lang, source, spelled, ranks = metadata["lang"], metadata["source"], arrays["words"], arrays["word_ranks"]
+
+    def decode() -> WordList:
+        return WordList(lang, _read_words(spelled), source, tuple(ranks.tolist()) if len(ranks) else None)
+
     words = CompiledList(
         digest=metadata["digest"],
         tokenizer_digest=metadata["tokenizer_digest"],
         num_tokens=metadata["num_tokens"],
-        listed=listed,
+        listed=ListedWords(lang, source, metadata["num_words"], metadata["num_ranks"], decode),
         has_capitals=metadata["has_capitals"],
-        dropped_words=read_words(arrays["dropped_words"]),
+        dropped_words=_read_words(arrays["dropped_words"]),
         **_trie_fields(arrays, metadata, num_modes=2),
     )
     _check_trie(words, first_node=0)
@@ -214,6 +226,17 @@ def check_overlay(overlay: Overlay, words: CompiledList) -> None:
             raise ValueError("it does not fit the list")
     except ValueError as error:
         raise ArtefactError(f"the changes {overlay.digest} cannot be used: {error}") from None
+
+
+def _spell(words: tuple[str, ...]) -> Uint8Array:
+    """Encode words in UTF-8, joined by line breaks: no word holds one."""
+    return np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
+
+
+def _read_words(spelled: Uint8Array) -> tuple[str, ...]:
+    """Decode the words that ``_spell`` encoded."""
+    text = spelled.tobytes().decode()
+    return tuple(text.split("\n")) if text else ()
 
 
 def _trie_arrays(trie: TrieArrays) -> dict[str, Array]:
@@ -256,3 +279,96 @@ def _are_within(array: Array, low: int, high: int) -> bool:
 
 def _is_rising(starts: Array, total: int) -> bool:
     return bool(starts[0] == 0 and starts[-1] == total and np.all(np.diff(starts) >= 0))
+
+
+def write_tensors(arrays: dict[str, Array], metadata: dict[str, Any]) -> bytes:
+    """Serialize one-dimensional arrays (int64, int32, uint8) and JSON metadata as checksummed safetensors."""
+    # The widest first, so that each array is aligned.
+    ordered = sorted(arrays.items(), key=lambda item: -item[1].itemsize)
+    header: dict[str, Any] = {"__metadata__": {_METADATA_KEY: json.dumps(metadata), _CHECKSUM_KEY: _NO_CHECKSUM}}
+    end = 0
+    for name, array in ordered:
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": [len(array)], "data_offsets": [end, end + array.nbytes]}
+        end += array.nbytes
+    spelled = json.dumps(header).encode()
+    spelled += b" " * (-len(spelled) % 8)
+    head = len(spelled).to_bytes(8, "little") + spelled
+    body = b"".join(np.ascontiguousarray(array).tobytes() for _, array in ordered)
+    checksum = _checksum(np.frombuffer(head, dtype=np.uint8), np.frombuffer(body, dtype=np.uint8))
+    return head.replace(_checksum_entry(_NO_CHECKSUM), _checksum_entry(checksum), 1) + body
+
+
+def read_tensors(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Read checksummed safetensors: the arrays, as read-only views of ``data`` (bytes or a mapped file), and metadata.
+
+    Raises:
+        ArtefactError: These are not the bytes that ``write_tensors`` made.
+    """
+    try:
+        return _read(data)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise ArtefactError(f"it is damaged or no file of this package: {error}") from None
+
+
+def _read(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Parse the header, verify the checksum, and return the arrays and the metadata."""
+    header_bytes = int.from_bytes(data[:8], "little")
+    if not 2 <= header_bytes <= min(_MAX_HEADER_BYTES, len(data) - 8):
+        raise ValueError("it has no header")
+    begin = 8 + header_bytes
+    spelled = bytes(data[8:begin])
+    header: dict[str, Any] = json.loads(spelled)
+    facts = header.pop("__metadata__")
+    _check(data, begin, facts[_CHECKSUM_KEY])
+    arrays = {name: _view(data, begin, entry) for name, entry in header.items()}
+    return arrays, json.loads(facts[_METADATA_KEY])
+
+
+def _check(data: Any, begin: int, checksum: str) -> None:
+    """Verify a file's checksum, computed with its own digits as zeros."""
+    head = bytes(data[:begin])
+    blank = head.replace(_checksum_entry(checksum), _checksum_entry(_NO_CHECKSUM), 1)
+    if len(blank) != begin:
+        raise ValueError("its checksum is of another length")
+    if _checksum(np.frombuffer(blank, dtype=np.uint8), np.frombuffer(data, dtype=np.uint8, offset=begin)) != checksum:
+        raise ValueError("its checksum differs")
+
+
+def _checksum(head: Uint8Array, body: Uint8Array) -> str:
+    return f"{_hash_bytes(body, np.uint64(_hash_bytes(head, _SEED))):016x}"
+
+
+def _checksum_entry(checksum: str) -> bytes:
+    return f'"{_CHECKSUM_KEY}": "{checksum}"'.encode()
+
+
+def _view(data: Any, begin: int, entry: dict[str, Any]) -> Array:
+    """Return the array of a header's entry as a view of the file's bytes."""
+    dtype = np.dtype(_DTYPES[entry["dtype"]])
+    first, last = entry["data_offsets"]
+    return np.frombuffer(data, dtype=dtype, count=(last - first) // dtype.itemsize, offset=begin + first)
+
+
+@kernel
+def _hash_bytes(data: Uint8Array, seed: np.uint64) -> np.uint64:
+    """Hash to 64 bits in lanes of eight bytes, as xxHash: each step is one-to-one, so a single change always shows."""
+    num_blocks = len(data) // (8 * _LANES)
+    words = data[: num_blocks * 8 * _LANES].view(np.uint64)
+    lanes = seed + np.arange(_LANES).astype(np.uint64)
+    for block in range(num_blocks):
+        for lane in range(_LANES):
+            lanes[lane] = _step(lanes[lane], words[block * _LANES + lane])
+    total = seed ^ np.uint64(len(data))
+    for lane in range(_LANES):
+        total = _step(total, lanes[lane])
+    for i in range(num_blocks * 8 * _LANES, len(data)):
+        total = _step(total, np.uint64(data[i]))
+    return total
+
+
+@kernel
+def _step(value: np.uint64, word: np.uint64) -> np.uint64:
+    """Mix one 64-bit word into a hash."""
+    mixed = (value ^ word) * _ODD
+    result: np.uint64 = mixed ^ (mixed >> np.uint64(29))
+    return result

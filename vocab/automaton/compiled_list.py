@@ -1,14 +1,14 @@
 """A compiled list: the trie of its words over the tokens of one tokenizer, for any N."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.lists.stored_words import StoredWords
-from vocab.lists.wordlists import language_of, unspaced_language
+from vocab.lists.wordlists import Source, WordList, language_of, unspaced_language
 
 FORMAT_VERSION: Final = 5
 """Part of every digest; incremented when the arrays or the texts they allow change."""
@@ -73,6 +73,25 @@ class TrieArrays:
 
 
 @dataclass(frozen=True)
+class ListedWords:
+    """The words of a compiled list, decoded from its file on first use."""
+
+    lang: str
+    source: Source
+    num_words: int
+    num_ranks: int
+    decode: Callable[[], WordList]
+
+    @classmethod
+    def of(cls, word_list: WordList) -> Self:
+        return cls(word_list.lang, word_list.source, len(word_list.words), word_list.num_ranks, lambda: word_list)
+
+    @cached_property
+    def word_list(self) -> WordList:
+        return self.decode()
+
+
+@dataclass(frozen=True)
 class CompiledList(TrieArrays):
     """A compiled list: its trie, with two modes: words as listed, and with a capital allowed. Nodes are in preorder.
 
@@ -88,7 +107,7 @@ class CompiledList(TrieArrays):
     digest: str
     tokenizer_digest: str
     num_tokens: int
-    listed: StoredWords
+    listed: ListedWords
     has_capitals: bool
     dropped_words: tuple[str, ...]
 

@@ -21,12 +21,18 @@ import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.kernels import kernel, position_of
-from vocab.automaton.compiled_list import NEVER, CompiledList, Root
+from vocab.automaton.compiled_list import NEVER, CompiledList, ListedWords, Root
 from vocab.automaton.overlay import Overlay, overlay_digest
 from vocab.automaton.tokenizer import Speller
-from vocab.automaton.trie_builder import MAX_NODES, MAX_OWN_NODES, insert_sorted, spread_upwards, words_digest
+from vocab.automaton.trie_builder import (
+    MAX_NODES,
+    MAX_OWN_NODES,
+    edges_of,
+    insert_sorted,
+    lower_ranks,
+    words_digest,
+)
 from vocab.errors import EmptyWordListError, ListTooLargeError
-from vocab.lists.stored_words import StoredWords
 from vocab.lists.wordlists import WordList, reference_dictionary
 from vocab.text.changes import ListChanges
 
@@ -87,14 +93,14 @@ def build_segmented(word_list: WordList, speller: Speller, reference: ReferenceW
     by_node = np.full(len(parents), NEVER, dtype=np.int32)
     by_node[ends] = np.fromiter((ranks.get(word, UNLISTED) for word in words), dtype=np.int32, count=len(words))
     ranks_by_mode = np.stack([by_node, by_node])
+    edge_start, tokens, children = edges_of(parents, labels)
     below = ranks_by_mode.copy()
-    spread_upwards(parents, below)
-    edge_start, tokens, children = _edges_of(parents, labels)
+    lower_ranks(below, ranks_by_mode[:, :0], edge_start, children)
     return CompiledList(
         digest=segmented_digest(word_list, speller, reference),
         tokenizer_digest=speller.facts.digest,
         num_tokens=len(speller.facts),
-        listed=StoredWords.of(kept),
+        listed=ListedWords.of(kept),
         has_capitals=False,
         dropped_words=dropped,
         roots={_ROOT: 0},
@@ -175,14 +181,14 @@ class DictionaryTrie:
         if overlay is not None:
             _exclude(ranks, edges, overlay.changes.exclude_words)
             parents, own_labels, ranks = _add(parents, own_labels, ranks, edges, overlay.changes.extra_words)
-            edges = _edges_of(parents, own_labels)
+            edges = edges_of(parents, own_labels)
         if len(marks):
             is_cut = _has_any_above(parents, np.isin(own_labels, marks))
             ranks[is_cut] = NEVER
             children = edges[2][~is_cut[edges[2]]]
             edges = group_starts(parents[children], len(parents)), own_labels[children], children
         below = ranks.copy()
-        spread_upwards(parents, below.reshape(1, -1))
+        lower_ranks(below.reshape(1, -1), below.reshape(1, -1)[:, :0], *edges[::2])
         depths = depths_of(parents)
         order = np.argsort(depths, kind="stable").astype(np.int32)
         links = _link(order, parents, own_labels, ranks, *edges)
@@ -244,12 +250,6 @@ def trie_of(chars: Int32Array, lengths: Int32Array) -> tuple[Int32Array, Int32Ar
     flat[is_char] = chars
     parents, labels, nodes = insert_sorted(flat, ends - sizes, ends, np.arange(len(ends)), len(flat))
     return parents, labels, nodes[1:]
-
-
-def _edges_of(parents: Int32Array, labels: Int32Array) -> _Edges:
-    """Return a trie's edges by node, ordered by label: where each node's begin, their labels, their children."""
-    children = np.lexsort((labels[1:], parents[1:])).astype(np.int32) + np.int32(1)
-    return group_starts(parents[children], len(parents)), labels[children], children
 
 
 @kernel

@@ -25,7 +25,8 @@ from vocab.automaton.compiled_list import (
     TrieArrays,
 )
 from vocab.automaton.frame_tokens import FrameTokens, run_tokens
-from vocab.automaton.spelling import MAX_ROOTS, too_many_runs
+from vocab.automaton.trie_builder import MAX_ROOTS, TOO_MANY_RUNS
+from vocab.errors import ListTooLargeError
 from vocab.marks import APOSTROPHES, BLANK, LINE_BREAK
 from vocab.options import Case, ListOptions
 from vocab.text.forms import case_of
@@ -211,7 +212,7 @@ class _Builder:
         complete: list[bool] = []
         for state, read in enumerate(self._iterate_states(has_places=has_places)):
             if len(self._states) > MAX_STATES or len(self._items) > MAX_ITEMS or len(self._roots) > MAX_ROOTS:
-                raise too_many_runs()
+                raise ListTooLargeError(TOO_MANY_RUNS)
             items: list[_Item] = []
             moves: dict[str, list[_Item]] = {}
             if isinstance(read, _Inside):

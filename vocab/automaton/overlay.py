@@ -13,11 +13,11 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.interner import Interner
-from vocab.arrays.kernels import kernel, position_of
+from vocab.arrays.kernels import position_of
 from vocab.automaton.compiled_list import FORMAT_VERSION, NEVER, WORD, CompiledList, Root, TrieArrays
 from vocab.automaton.frame import CAPITAL, NUM_MODES, SENTENCE
-from vocab.automaton.spelling import MAX_OWN_WORK, SpelledForm, forms_of, tokenize_forms
 from vocab.automaton.tokenizer import Speller
+from vocab.automaton.trie_builder import SpelledForm, forms_of, lower_ranks, spell_forms
 from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges, entries_spelled_like
 
@@ -59,17 +59,17 @@ def build_overlay(words: CompiledList, changes: ListChanges, speller: Speller) -
     # Words that share a rank are left out together, and one of them may be written like a word that stays.
     stays = _forms_that_stay(words.listed.word_list, changes.exclude_words)
     for row in _spell(words.listed.lang, changes.exclude_words, speller)[0]:
-        listed_rank, capital_rank = stays.get(row.text, (_NEVER, _NEVER))
+        listed_rank, capital_rank = stays.get(row.form.text, (_NEVER, _NEVER))
         for mode in modes:
             paths.put(row, capital_rank if mode & CAPITAL else listed_rank, [mode])
     added, lost = _spell(words.listed.lang, changes.extra_words, speller)
     kept = tuple(word for word in changes.extra_words if word not in lost)
     ranks = {word: -rank for rank, word in enumerate(kept, start=1)}
     for row in added:
-        word = changes.extra_words[min(row.listed_rank, row.capital_rank) - 1]
+        word = changes.extra_words[min(row.form.listed_rank, row.form.capital_rank) - 1]
         # A word counts as lost only where none of its forms can be spelled.
         if word in ranks:
-            paths.put(row, ranks[word], [mode for mode in modes if row.listed_rank != _NEVER or mode & SENTENCE])
+            paths.put(row, ranks[word], [mode for mode in modes if row.form.listed_rank != _NEVER or mode & SENTENCE])
     return paths.finish(
         overlay_digest(words.digest, changes),
         ListChanges(kept, changes.exclude_words),
@@ -92,7 +92,7 @@ def _spell(lang: str, entries: tuple[str, ...], speller: Speller) -> tuple[list[
     """Tokenize all forms of a request's entries; also return those that cannot be spelled."""
     if not entries:
         return [], set()
-    return tokenize_forms(forms_of(WordList(lang, entries, "inline")), speller, possessive=False, max_work=MAX_OWN_WORK)
+    return spell_forms(WordList(lang, entries, "inline"), speller, is_bounded=True)
 
 
 class _OverlayBuilder:
@@ -121,7 +121,7 @@ class _OverlayBuilder:
             kinds[node], ranks[modes, node] = kind, rank
         edge_start, tokens, children = self._edges(origins)
         below = ranks.copy()
-        _lower_ranks(below, words.ranks_below, edge_start, children)
+        lower_ranks(below, words.ranks_below, edge_start, children)
         roots = {
             root: words.num_nodes + self._nodes[-1, number] if (-1, number) in self._nodes else words.roots[root]
             for root, number in self._roots.items()
@@ -168,14 +168,3 @@ class _OverlayBuilder:
         # The first of equal ones, so that an edge to a new node replaces that of the trie.
         _, kept = np.unique(owners.astype(np.int64) << 32 | tokens, return_index=True)
         return group_starts(owners[kept], num_nodes), tokens[kept], children[kept]
-
-
-@kernel
-def _lower_ranks(below: Int32Array, of_trie: Int32Array, edge_start: Int32Array, children: Int32Array) -> None:
-    """Lower each overlay node's ranks to the smallest of its children's; parents precede their children."""
-    num_base = of_trie.shape[1]
-    for node in range(below.shape[1] - 1, -1, -1):
-        for child in children[edge_start[node] : edge_start[node + 1]]:
-            for mode in range(len(below)):
-                rank = below[mode, child - num_base] if child >= num_base else of_trie[mode & 1, child]
-                below[mode, node] = min(below[mode, node], rank)

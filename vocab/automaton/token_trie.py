@@ -1,6 +1,8 @@
-"""The tokens of a tokenizer as a trie of their characters, by which states of text without spaces look them up."""
+"""The tokens of a tokenizer as tries: of their characters, by which states of text without spaces look them up, and of
+their bytes, by which those of JSON do.
+"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +11,7 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
 from vocab.automaton.dictionary_trie import depths_of, trie_of
 from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.trie_builder import edges_of
 
 MAX_CHAR_BYTES: Final = 4
 
@@ -139,6 +142,35 @@ class TokenTrie:
             if not self.single[spelled[first - 1]]:
                 break
         return fewest
+
+
+@dataclass(frozen=True)
+class ByteTrie:
+    """A trie of byte strings in preorder; node 0 is the root, and the children of a node are ordered by byte.
+
+    Attributes:
+        labels: int32 (nodes,), the byte that leads to the node.
+        child_start: int32 (nodes + 1,), where a node's children begin in ``children``.
+        children: int32 (nodes - 1,).
+        string_nodes: int32 (strings,), the node at which each string ends.
+    """
+
+    labels: Int32Array
+    child_start: Int32Array
+    children: Int32Array
+    string_nodes: Int32Array
+
+    @classmethod
+    def of(cls, strings: Sequence[bytes]) -> "ByteTrie":
+        """Build the trie of nonempty byte strings; equal ones end at one node."""
+        order = sorted(range(len(strings)), key=strings.__getitem__)
+        ordered = list(map(strings.__getitem__, order))
+        lengths = np.fromiter(map(len, ordered), dtype=np.int32, count=len(order))
+        parents, labels, nodes = trie_of(np.frombuffer(b"".join(ordered), dtype=np.uint8).astype(np.int32), lengths)
+        child_start, _, children = edges_of(parents, labels)
+        string_nodes = np.empty_like(nodes)
+        string_nodes[order] = nodes
+        return cls(labels, child_start, children, string_nodes)
 
 
 UNSPELLED: Final = 255

@@ -3,7 +3,7 @@
 Only names, words and numbers are sent; artefacts are in a folder that both processes share.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from vocab.errors import VocabularyError
@@ -114,7 +114,3 @@ class Reply:
     fewest_tokens: int | None = None
     error: VocabularyError | None = None
     resident_bytes: int = 0
-
-    def with_seconds(self, seconds: float) -> "Reply":
-        """Return the reply with the time that the job took, where it has an artefact."""
-        return self if self.compiled is None else replace(self, compiled=replace(self.compiled, seconds=seconds))

@@ -29,8 +29,7 @@ from typing import Final
 import numpy as np
 from cachetools import LRUCache
 
-from vocab.arrays.tensors import Array, read_tensors, write_tensors
-from vocab.artefacts.artefact import overlay_to_bytes
+from vocab.artefacts.artefact import Array, overlay_to_bytes, read_tensors, write_tensors
 from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.overlay import overlay_digest
@@ -88,7 +87,9 @@ class ListCompiler:
         except Exception:
             logger.exception("a job failed")
             return Reply(error=CompileError("the list could not be compiled; the service's log says why"))
-        return reply.with_seconds(time.monotonic() - start)
+        if reply.compiled is None:
+            return reply
+        return replace(reply, compiled=replace(reply.compiled, seconds=time.monotonic() - start))
 
     @property
     def tokenizer_digest(self) -> str:

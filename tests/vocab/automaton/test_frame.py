@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import recogniser
-from tests.vocab.toys import STOP, allowed_tokens, matcher_of, reads, toy_states, toy_tokenizer
+from tests.vocab.toys import STOP, allowed_tokens, matcher_of, toy_states, toy_tokenizer
 from vocab.automaton.compiled_list import Root
 from vocab.automaton.frame import build_frame
 from vocab.automaton.frame_tokens import FrameTokens
@@ -20,6 +20,7 @@ from vocab.text.gaps.automaton import build_gap_automaton
 PLAIN = (Root(), Root(" "))
 PIECES = ["é", "É", "ß", "—", "’", " a", " b", ". ", '."', "...", "\n\n", " (", ").", "'s", "’s"]
 """Tokens of marks and of words, and characters of more than one byte, so that a walk need not stop inside one."""
+TOKENS = FrameTokens.of(toy_tokenizer(PIECES))
 
 WORDS = st.lists(
     st.one_of(
@@ -34,15 +35,18 @@ WORDS = st.lists(
 )
 
 
-def frame_of(options: ListOptions, facts: TokenizerFacts | None = None, roots: tuple[Root, ...] = PLAIN) -> int:
-    tokens = FrameTokens.of(facts or toy_tokenizer(PIECES))
-    return build_frame(options, "any", "en", roots, tokens).num_states
-
-
-def test_a_frame_is_small() -> None:
-    assert frame_of(ListOptions(punctuation="basic")) < 60
-    assert frame_of(ListOptions(punctuation="full")) < 120
-    assert frame_of(ListOptions(punctuation="full", numbers=True, layout="lines", end="sentence")) < 200
+@pytest.mark.parametrize(
+    ("options", "below"),
+    [
+        (ListOptions(punctuation="basic"), 60),
+        (ListOptions(punctuation="full"), 120),
+        (ListOptions(punctuation="full", numbers=True, layout="lines", end="sentence"), 200),
+        # States that go on alike share their states inside a character.
+        (ListOptions(), 2 * len(build_gap_automaton(ListOptions(), "en").states)),
+    ],
+)
+def test_a_frame_is_small(options: ListOptions, below: int) -> None:
+    assert build_frame(options, "any", "en", PLAIN, TOKENS).num_states < below
 
 
 def num_calls(function: Callable[[], object]) -> int:
@@ -61,51 +65,33 @@ def num_calls(function: Callable[[], object]) -> int:
     return num
 
 
-def test_many_runs_of_marks_take_work_for_each_place_where_words_begin_and_no_more() -> None:
-    tokens = FrameTokens.of(toy_tokenizer(PIECES))
+def test_many_runs_of_marks_take_work_for_each_place_where_words_begin_or_are_refused_early() -> None:
     roots = tuple(Root(lead, "", tail, 0) for tail in map(chr, range(0x2190, 0x2190 + 80)) for lead in ("", " "))
-    frame = build_frame(ListOptions(), "any", "es", roots, tokens)
-    num_ways = sum(map(len, frame.ways))
+    num_ways = sum(map(len, build_frame(ListOptions(), "any", "es", roots, TOKENS).ways))
     assert num_ways > 20_000
-    assert num_calls(lambda: build_frame(ListOptions(), "any", "es", roots, tokens)) < 20 * num_ways
-
-
-def test_many_long_runs_of_marks_that_are_alike_are_refused_early() -> None:
-    tokens = FrameTokens.of(toy_tokenizer(PIECES))
-    roots = tuple(Root("", "«" * 30 + chr(0x2190 + number), "", 0) for number in range(400))
+    assert num_calls(lambda: build_frame(ListOptions(), "any", "es", roots, TOKENS)) < 20 * num_ways
+    alike = tuple(Root("", "«" * 30 + chr(0x2190 + number), "", 0) for number in range(400))
 
     def build() -> None:
         with pytest.raises(ListTooLargeError, match="runs of marks"):
-            build_frame(ListOptions(), "any", "fr", roots, tokens)
+            build_frame(ListOptions(), "any", "fr", alike, TOKENS)
 
     assert num_calls(build) < 500_000
 
 
-def test_states_that_go_on_alike_share_their_states_inside_a_character() -> None:
-    gaps = build_gap_automaton(ListOptions(), "en")
-    assert frame_of(ListOptions()) < 2 * len(gaps.states)
-
-
 def test_states_have_the_same_numbers_each_time() -> None:
-    tokens = FrameTokens.of(toy_tokenizer(PIECES))
     roots = (*PLAIN, Root("", "", ".", 0), Root("", "(", ")", 1), Root("'"))
-    first, second = (build_frame(ListOptions(numbers=True), "sentence", "fr", roots, tokens) for _ in range(2))
+    first, second = (build_frame(ListOptions(numbers=True), "sentence", "fr", roots, TOKENS) for _ in range(2))
     assert first.ways == second.ways
     for name in ("tokens", "targets", "after", "modes"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
 
 
-@pytest.mark.parametrize(
-    ("spelled", "is_of_frame"),
-    [
-        *((spelled.encode(), True) for spelled in (".", " ", "1,", "'s", "’s", "s")),
-        *((spelled.encode(), False) for spelled in ("a", " a", "s.", "ss", "as", "ñ", " " * 40, "")),
-        ("“".encode()[:2], True),
-    ],
-)
-def test_tokens_without_letters_are_the_frames(spelled: bytes, is_of_frame: bool) -> None:
-    tokens = FrameTokens.of(TokenizerFacts((spelled, b".")))
-    assert (0 in tokens.ids) is is_of_frame
+def test_tokens_without_letters_are_the_frames() -> None:
+    own = [*map(str.encode, (".", " ", "1,", "'s", "’s", "s")), "“".encode()[:2]]
+    others = map(str.encode, ("a", " a", "s.", "ss", "as", "ñ", " " * 40, ""))
+    tokens = FrameTokens.of(TokenizerFacts((*own, *others)))
+    assert tokens.ids.tolist() == list(range(len(own)))
 
 
 @settings(max_examples=settings().max_examples, deadline=None)
@@ -121,9 +107,8 @@ def test_every_walk_within_a_budget_ends_in_a_whole_text(
     words: list[str], lang: str, case: Case, max_tokens: int, seed: int, data: st.DataObject
 ) -> None:
     n_words = data.draw(st.integers(1, len(words)))
-    states, facts = toy_states(
-        words, PIECES, n_words=n_words, lang=lang, options=ListOptions(case=case, punctuation="full")
-    )
+    options = ListOptions(case=case, punctuation="full")
+    states, facts = toy_states(words, PIECES, n_words=n_words, lang=lang, options=options)
     fewest = states.fewest_tokens()
     if fewest is None or fewest > max_tokens:
         return
@@ -139,18 +124,6 @@ def test_every_walk_within_a_budget_ends_in_a_whole_text(
             break
         text += facts.token_bytes[token]
     assert judge.is_text(text.decode())
-
-
-@settings(max_examples=settings().max_examples, deadline=None)
-@given(words=WORDS, lang=st.sampled_from(["en", "es", "fr"]), seed=st.integers(0, 2**16))
-def test_every_text_has_a_spelling_whatever_tokens_there_are(words: list[str], lang: str, seed: int) -> None:
-    """Marks are cut in any way, words in their own: so each text may be written in some way."""
-    states, facts = toy_states(words, PIECES, lang=lang)
-    judge = recogniser.recogniser(tuple(words), len(words), lang, "auto", "prose")
-    walk = random.Random(seed)
-    for _ in range(4):
-        text = "".join(walk.choice([*words, " ", ". ", "—", " (", ")", '"', "'s "]) for _ in range(5)).rstrip()
-        assert not reads(states, facts, text)[1] or judge.is_text(text)
 
 
 def test_a_frame_that_leads_nowhere_for_these_words_is_not_entered() -> None:

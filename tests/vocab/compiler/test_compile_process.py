@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from multiprocessing import Pipe
@@ -14,16 +13,14 @@ import pytest
 from tests.deployments.processes import is_gone, toy_command, wait_until
 from vocab.compiler import compile_process
 from vocab.compiler.child_process import EXIT_S
-from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
-from vocab.compiler.jobs import CompileList, Job
+from vocab.compiler.compile_process import CompileProcess, NotBegunError
+from vocab.compiler.jobs import CompileList
 from vocab.errors import CompileError, CompileTimeoutError, EmptyWordListError, WordListError
 
 MEMORY = 2**30
 GOOD = CompileList("en", ("the", "cat"))
-
-
-def with_word(word: str) -> Job:
-    return CompileList("en", (word,))
+FULL_PIPE = tuple("word" * 9 + str(number) for number in range(50_000))
+"""More than is taken from one who sends, where nobody reads."""
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +49,10 @@ def test_a_process_does_one_job_after_the_other_and_ends_when_told(folder: Path)
     assert isinstance(process.ask(CompileList(None, ()), 30).error, EmptyWordListError)
     # What a request may hold and no word may.
     assert isinstance(process.ask(CompileList(None, ("niño", 'say "so"', "a\nb", "\ud800")), 30).error, WordListError)
+    # Larger than a pipe.
+    large = process.ask(CompileList("en", tuple(f"word{number}" for number in range(20_000))), 60)
+    assert large.compiled is not None
+    assert large.compiled.num_words == 20_000
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19)
     start = time.monotonic()
     process.close()
@@ -59,60 +60,37 @@ def test_a_process_does_one_job_after_the_other_and_ends_when_told(folder: Path)
     assert is_gone(process.pid)
 
 
-def test_a_job_larger_than_a_pipe_arrives(faulty: CompileProcess) -> None:
-    reply = faulty.ask(CompileList("en", tuple(f"word{number}" for number in range(20_000))), 60)
-    assert reply.compiled is not None
-    assert reply.compiled.num_words == 20_000
-
-
 @pytest.mark.parametrize(
-    ("word", "says"),
+    ("words", "sent", "deadline_s", "kind", "says"),
     [
-        ("segfault", "ended by SIGSEGV"),
-        ("exit", "ended with status 3"),
-        ("memory", "needs more memory to compile"),
-        ("garbage", "answered 'garbage'"),
+        (("segfault",), None, 120, CompileError, "ended by SIGSEGV"),
+        (("exit",), None, 120, CompileError, "ended with status 3"),
+        (("memory",), None, 120, CompileError, "needs more memory to compile"),
+        (("garbage",), None, 120, CompileError, "answered 'garbage'"),
+        (("hang",), None, 0.5, CompileTimeoutError, r"longer to compile than the 0\.5 s"),
+        (("the",), signal.SIGSTOP, 0.5, CompileTimeoutError, "longer to compile"),
+        (FULL_PIPE, signal.SIGSTOP, 0.5, CompileTimeoutError, "longer to compile"),
+        (("the",), signal.SIGKILL, 30, NotBegunError, None),
     ],
+    ids=["segfault", "exit", "memory", "garbage", "hang", "stopped", "stopped with a full pipe", "has not begun"],
 )
-def test_a_process_that_fails_is_gone_and_says_why(faulty: CompileProcess, word: str, says: str) -> None:
-    with pytest.raises(CompileError, match=says):
-        faulty.ask(with_word(word), 120)
-    assert is_gone(faulty.pid)
-
-
-def test_a_compile_that_does_not_end_is_killed_at_its_deadline(faulty: CompileProcess) -> None:
+def test_a_process_that_fails_is_gone_and_says_why(
+    faulty: CompileProcess,
+    words: tuple[str, ...],
+    sent: signal.Signals | None,
+    deadline_s: float,
+    kind: type[Exception],
+    says: str | None,
+) -> None:
+    if sent is not None:
+        os.kill(faulty.pid, sent)
+    if sent == signal.SIGKILL:
+        wait_until(lambda: not faulty.is_alive())
     start = time.monotonic()
-    with pytest.raises(CompileTimeoutError, match=r"longer to compile than the 0\.5 s"):
-        faulty.ask(with_word("hang"), 0.5)
-    assert time.monotonic() - start < 5
+    with pytest.raises(kind, match=says):
+        faulty.ask(CompileList("en", words), deadline_s)
+    assert words != ("hang",) or time.monotonic() - start < 5
     assert is_gone(faulty.pid)
-
-
-def test_a_stopped_process_is_killed_at_the_deadline(faulty: CompileProcess) -> None:
-    os.kill(faulty.pid, signal.SIGSTOP)
-    with pytest.raises(CompileTimeoutError):
-        faulty.ask(GOOD, 0.5)
-    assert is_gone(faulty.pid)
-
-
-def test_a_process_that_reads_nothing_does_not_hold_the_one_who_asks(faulty: CompileProcess) -> None:
-    os.kill(faulty.pid, signal.SIGSTOP)
-    with pytest.raises(CompileTimeoutError):
-        faulty.ask(CompileList("en", tuple("word" * 9 + str(number) for number in range(50_000))), 0.5)
-    assert is_gone(faulty.pid)
-
-
-def test_a_process_killed_while_it_waits_has_not_begun(faulty: CompileProcess) -> None:
-    os.kill(faulty.pid, signal.SIGKILL)
-    wait_until(lambda: not faulty.is_alive())
-    with pytest.raises(NotBegunError):
-        faulty.ask(GOOD, 30)
-
-
-def test_another_thread_can_stop_a_job(faulty: CompileProcess) -> None:
-    threading.Timer(0.3, faulty.stop).start()
-    with pytest.raises(CompileError, match="SIGKILL"):
-        faulty.ask(with_word("hang"), 30)
 
 
 def test_a_process_that_does_not_end_when_told_is_killed(
@@ -124,21 +102,22 @@ def test_a_process_that_does_not_end_when_told_is_killed(
     assert is_gone(faulty.pid)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("word", ["the", "hang"])
+PARENT = """
+import sys, time
+from vocab.compiler.compile_process import CompileProcess
+from vocab.compiler.jobs import CompileList
+process = CompileProcess(sys.argv[2:], 2**30)
+process.wait_until_ready()
+print(process.pid, flush=True)
+process.ask(CompileList('en', (sys.argv[1],)), 60)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("how", "word"), [(signal.SIGKILL, "hang"), (signal.SIGTERM, "the")])
 def test_no_process_outlives_its_parent(folder: Path, how: signal.Signals, word: str) -> None:
-    program = (
-        "import sys\n"
-        "from vocab.compiler.compile_process import CompileProcess\n"
-        "from vocab.compiler.jobs import CompileList\n"
-        "process = CompileProcess(sys.argv[2:], 2**30)\n"
-        "process.wait_until_ready()\n"
-        "print(process.pid, flush=True)\n"
-        "process.ask(CompileList('en', (sys.argv[1],)), 60)\n"
-        "import time; time.sleep(60)\n"
-    )
     arguments = toy_command(folder, is_faulty=True).arguments()
-    with subprocess.Popen([sys.executable, "-c", program, word, *arguments], stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen([sys.executable, "-c", PARENT, word, *arguments], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         time.sleep(0.3)
@@ -153,7 +132,7 @@ def test_a_job_does_not_outlive_the_end_of_its_pipe(folder: Path) -> None:
         process = subprocess.Popen(toy_command(folder, is_faulty=True).arguments(), stdin=childs.fileno())
     with process:
         assert ours.recv() == toy_command(folder).tokenizer
-        ours.send(with_word("hang"))
+        ours.send(CompileList("en", ("hang",)))
         assert ours.recv() == "started"
         ours.close()
         assert process.wait(EXIT_S + 10) == 0
@@ -175,11 +154,3 @@ def test_what_does_not_become_ready_is_refused(program: str, says: str) -> None:
     with pytest.raises(CompileError, match=f"does not start: .*{says}"):
         process.wait_until_ready()
     assert is_gone(process.pid)
-
-
-def test_a_command_arrives_as_it_was(tmp_path: Path) -> None:
-    for command in (
-        WorkerCommand(tmp_path, 5),
-        WorkerCommand(tmp_path, 5, "some/model", True, "1" * 64, tmp_path / "lists", "memory://", 7),
-    ):
-        assert WorkerCommand.parse(command.arguments()[-1]) == command

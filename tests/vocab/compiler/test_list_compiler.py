@@ -1,17 +1,38 @@
+"""The parts of the compile process that can be run in this one; the process itself is tested with its parent."""
+
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
+from tests.small_tokenizer import small_speller
 from tests.vocab.toys import can_spell, states_of, toy_speller, toy_tokenizer
-from vocab.artefacts.store import ArtefactStore
+from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.automaton.tokenizer import TokenizerFacts, byte_speller
 from vocab.compiler import worker
-from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts
-from vocab.compiler.worker import MAX_ARTEFACTS, ListCompiler
-from vocab.errors import ArtefactError, CompileError, EmptyWordListError, InvalidWordListError, UnknownLanguageError
-from vocab.lists.wordlists import load_word_list
+from vocab.compiler.child_process import resident_bytes
+from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
+from vocab.compiler.worker import (
+    MAX_ARTEFACTS,
+    SCATTERED_BYTES,
+    ListCompiler,
+    group_list_by_lemma,
+    load_stored_tokenizer,
+    serve,
+    store_tokenizer,
+)
+from vocab.errors import (
+    ArtefactError,
+    CompileError,
+    NoLemmasError,
+)
+from vocab.lists.lemmas import group_by_lemma
+from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
+
+LACKING = toy_tokenizer([], lacking="é".encode())
 
 
 class World:
@@ -33,25 +54,10 @@ class World:
         assert reply.compiled is not None
         return reply.compiled
 
-    def fail(self, job: Job) -> Exception:
-        error = self.compiler.run(job).error
-        assert error is not None
-        return error
-
     def spells(self, compiled: Compiled, text: str, n_words: int = 100, changes: Compiled | None = None) -> bool:
         overlay = None if changes is None else self.store.load_overlay(changes.digest)
         states = states_of(self.store.load(compiled.digest), self.tokenizer, n_words, overlay=overlay)
         return can_spell(states, self.tokenizer, text)
-
-    def fewest(
-        self, compiled: Compiled, n_words: int = 100, changes: Compiled | None = None, **options: Any
-    ) -> int | None:
-        job = MeasureTexts(
-            compiled.digest, None if changes is None else changes.digest, ListOptions(**options), n_words
-        )
-        reply = self.compiler.run(job)
-        assert reply.error is None
-        return reply.fewest_tokens
 
 
 @pytest.fixture
@@ -59,38 +65,27 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_a_list_is_compiled_once_and_then_found(world: World) -> None:
-    world.write("pets", "the", "cat", "dog")
-    made = world.make(CompileList("pets"))
-    assert (made.num_words, made.num_ranks, made.was_stored) == (3, 3, False)
+def damages(sound: bytes, foreign: bytes) -> list[bytes]:
+    return [b"", b"nonsense", sound[:-3], sound[:-1] + bytes([sound[-1] ^ 1]), foreign]
+
+
+@pytest.mark.parametrize("kind", ["list", "changes"])
+def test_what_is_made_once_is_found_and_made_again_where_it_is_damaged(world: World, kind: str) -> None:
+    base = world.make(CompileList(None, ("the", "cat", "dog")))
+
+    def job(word: str) -> Job:
+        return CompileList(None, ("the", word)) if kind == "list" else ChangeList(base.digest, exclude_words=(word,))
+
+    made, other, found = (world.make(job(word)) for word in ("cat", "dog", "cat"))
     assert made.seconds > 0
-    found = world.make(CompileList("pets"))
-    assert (found.was_stored, found.digest, found.num_ranks) == (True, made.digest, made.num_ranks)
-    assert world.spells(made, "The cat.")
-
-
-def test_a_file_is_read_again_each_time(world: World) -> None:
-    world.write("pets", "the", "cat")
-    first = world.make(CompileList("pets"))
-    world.write("pets", "the", "dog")
-    second = world.make(CompileList("pets"))
-    assert world.spells(second, "the dog")
-    assert world.spells(first, "the cat")
-    assert not world.spells(second, "the cat")
-
-
-def test_a_built_in_list_is_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = []
-
-    def counting(name: str, folder: Path | None, **choice: Any) -> object:
-        names.append(name)
-        return load_word_list(name, folder, **choice)
-
-    monkeypatch.setattr(worker, "load_word_list", counting)
-    compiler = ListCompiler(byte_speller(), world.store, None)
-    for is_whole in (False, True):
-        assert compiler.run(CompileList("fil", is_whole=is_whole)).compiled is not None
-    assert names == ["fil"]
+    assert (made.was_stored, found.was_stored) == (False, True)
+    assert replace(made, was_stored=True, seconds=found.seconds) == found
+    sound = world.store.read_bytes(made.digest)
+    for damaged in damages(sound, world.store.read_bytes(other.digest)):
+        world.store.write_bytes(made.digest, damaged)
+        again = world.make(job("cat"))
+        assert (again.was_stored, again.digest) == (False, made.digest)
+        assert world.store.read_bytes(made.digest) == sound
 
 
 def test_the_first_words_of_a_long_list_have_an_artefact_of_their_own(
@@ -108,119 +103,140 @@ def test_the_first_words_of_a_long_list_have_an_artefact_of_their_own(
     assert world.make(CompileList("few", is_whole=False)).digest == world.make(CompileList("few")).digest
 
 
-def test_a_clients_own_list_has_the_rules_of_the_language_named_beside_it(world: World) -> None:
-    plain = world.make(CompileList(None, ("the", "l'", "un")))
-    french = world.make(CompileList("fr", ("the", "l'", "un")))
-    assert (world.spells(plain, "l'un"), world.spells(french, "l'un")) == (False, True)
-
-
 def test_words_that_cannot_be_spelled_are_counted_and_shown(tmp_path: Path) -> None:
-    world = World(tmp_path, toy_tokenizer([], lacking="é".encode()))
+    world = World(tmp_path, LACKING)
     made = world.make(CompileList(None, ("the", "é", *(f"é{letter}" for letter in "abcdefghijkl"))))
     assert (made.num_words, made.num_dropped) == (1, 13)
     assert made.dropped_words == ("é", *(f"é{letter}" for letter in "abcdefghi"))
-
-
-def test_words_are_left_out_and_the_others_keep_their_rank(world: World) -> None:
-    base = world.make(CompileList(None, ("the", "cat", "dog", "catfish", "front", "in front of")))
-    shorter = world.make(ChangeList(base.digest, exclude_words=("Cat", "front")))
-    assert shorter.digest != base.digest
-    for text, can in {"cat": False, "the catfish": True, "front": False, "in front of": True}.items():
-        assert world.spells(base, text, changes=shorter) is can, text
-    assert [world.spells(base, "dog", n, changes=shorter) for n in (2, 3)] == [False, True]
-    assert world.spells(base, "cat")
-
-
-def test_words_are_added_whatever_n(world: World) -> None:
-    base = world.make(CompileList("en", ("the", "cat")))
-    longer = world.make(ChangeList(base.digest, ("Ana", "Mr. Fox"), ("the",)))
-    for text, can in {"Ana": True, "Ana's": True, "ana": False, "Mr. Fox": True, "cat": False, "the": False}.items():
-        assert world.spells(base, text, 1, changes=longer) is can, text
-
-
-def test_changes_are_made_once_and_then_found(world: World) -> None:
-    base = world.make(CompileList(None, ("the", "cat", "dog")))
-    made, found = (world.make(ChangeList(base.digest, ("Ana",), ("dog",))) for _ in range(2))
-    assert (made.was_stored, found.was_stored) == (False, True)
-    assert made.digest == found.digest
-
-
-def test_damaged_or_foreign_changes_are_made_again(world: World) -> None:
-    base = world.make(CompileList(None, ("the", "cat", "dog")))
-    made = world.make(ChangeList(base.digest, exclude_words=("cat",)))
-    other = world.make(ChangeList(base.digest, exclude_words=("dog",)))
-    good, foreign = (world.store.read_bytes(one.digest) for one in (made, other))
-    for bad in (b"", b"nonsense", good[:-3], good[:-1] + bytes([good[-1] ^ 1]), foreign):
-        world.store.write_bytes(made.digest, bad)
-        assert not world.make(ChangeList(base.digest, exclude_words=("cat",))).was_stored
-        assert world.store.read_bytes(made.digest) == good
-
-
-def test_words_that_are_not_in_the_list_leave_it_as_it_is(world: World) -> None:
-    base = world.make(CompileList(None, ("the", "cat")))
-    assert world.make(ChangeList(base.digest, exclude_words=("dog",))).digest == ""
-
-
-def test_added_words_that_cannot_be_spelled_are_counted_and_shown(tmp_path: Path) -> None:
-    world = World(tmp_path, toy_tokenizer([], lacking="é".encode()))
-    base = world.make(CompileList(None, ("the",)))
-    changes = world.make(ChangeList(base.digest, ("Ana", "José")))
+    changes = world.make(ChangeList(made.digest, ("Ana", "José")))
     assert (changes.num_words, changes.num_dropped, changes.dropped_words) == (1, 1, ("José",))
 
 
-def test_the_shortest_text_depends_on_n_options_and_changes(world: World) -> None:
-    base = world.make(CompileList(None, ("mouse", "the")))
-    assert [world.fewest(base, n) for n in (1, 2, 99)] == [5, 1, 1]
-    assert world.fewest(base, end="sentence") == 2
-    changes = world.make(ChangeList(base.digest, exclude_words=("the",)))
-    assert world.fewest(base, changes=changes) == 5
-    nothing = world.make(ChangeList(base.digest, exclude_words=("the", "mouse")))
-    assert world.fewest(base, changes=nothing) is None
-    assert world.fewest(base, changes=nothing, numbers=True) == 1
+def test_words_are_left_out_and_added_and_the_others_keep_their_rank(world: World) -> None:
+    base = world.make(CompileList("en", ("the", "cat", "dog", "catfish", "front", "in front of")))
+    changed = world.make(ChangeList(base.digest, ("Ana", "Mr. Fox"), ("Cat", "front")))
+    for text, can in {"cat": False, "the catfish": True, "front": False, "in front of": True, "Ana's": True}.items():
+        assert world.spells(base, text, changes=changed) is can, text
+    assert [world.spells(base, "Mr. Fox dog", n, changes=changed) for n in (2, 3)] == [False, True]
+    assert world.spells(base, "cat")
+    assert world.make(ChangeList(base.digest, exclude_words=("mouse",))).digest == ""
 
 
-def test_more_artefacts_than_are_kept_mapped_can_be_changed(world: World) -> None:
+def test_more_artefacts_than_are_kept_mapped_can_be_changed_and_others_are_gone(world: World) -> None:
     digests = [world.make(CompileList(None, ("the", f"cat{n}"))).digest for n in range(MAX_ARTEFACTS + 2)]
     for digest in digests + digests[:1]:
         assert world.compiler.run(ChangeList(digest, exclude_words=("the",))).error is None
-
-
-@pytest.mark.parametrize(
-    ("job", "kind", "says"),
-    [
-        (CompileList("nowhere"), UnknownLanguageError, "nowhere"),
-        (CompileList(None), UnknownLanguageError, "''"),
-        (CompileList("bad"), InvalidWordListError, "bad.txt, line 2"),
-        (CompileList("empty"), EmptyWordListError, "empty"),
-        (CompileList(None, ()), EmptyWordListError, "no words"),
-        (ChangeList("0" * 64, ("the",)), ArtefactError, "gone"),
-        (MeasureTexts("nonsense", None, ListOptions(), 1), ArtefactError, "hexadecimal"),
-    ],
-)
-def test_what_cannot_be_done_is_said(world: World, job: Job, kind: type[Exception], says: str) -> None:
-    world.write("bad", "the", "c\0t")
-    world.write("empty", "# nothing")
-    error = world.fail(job)
-    assert type(error) is kind
-    assert says in str(error)
+    for job in (ChangeList("0" * 64, ("the",)), MeasureTexts("nonsense", None, ListOptions(), 1)):
+        assert isinstance(world.compiler.run(job).error, ArtefactError)
 
 
 @pytest.mark.parametrize("fault", [MemoryError(), RuntimeError("secret"), AttributeError("secret")])
 def test_a_fault_of_ours_tells_nothing_of_itself(
     world: World, fault: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(*arguments: object) -> object:
+    def failing(*arguments: object, **named: object) -> object:
         raise fault
 
     monkeypatch.setattr(worker, "list_builder", failing)
-    error = world.fail(CompileList(None, ("the",)))
+    error = world.compiler.run(CompileList(None, ("the",))).error
     assert type(error) is CompileError
     assert "secret" not in str(error)
 
 
-def test_a_damaged_artefact_is_made_again(world: World) -> None:
-    made = world.make(CompileList(None, ("the", "cat")))
-    path = world.store.path_of(made.digest)
-    path.write_bytes(path.read_bytes()[:-9])
-    again = world.make(CompileList(None, ("the", "cat")))
-    assert (again.was_stored, again.digest) == (False, made.digest)
+SPANISH = WordList("es", ("casa", "come", "casas", "comer", "perro"), "file")
+OTHER = WordList("es", ("casas", "perros", "come", "perro", "comer"), "file")
+
+
+def test_a_list_is_grouped_by_lemma_once_and_again_where_its_file_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ArtefactStore(tmp_path, 10**6)
+    with pytest.raises(NoLemmasError):
+        group_list_by_lemma(WordList("ko", ("집",), "file"), store)
+    assert not list(tmp_path.iterdir())
+    asked: list[WordList] = []
+
+    def counting(word_list: WordList) -> WordList:
+        asked.append(word_list)
+        return group_by_lemma(word_list)
+
+    monkeypatch.setattr(worker, "group_by_lemma", counting)
+    grouped = group_list_by_lemma(SPANISH, store)
+    assert grouped == group_by_lemma(SPANISH)
+    assert grouped.ranks == (1, 1, 2, 2, 3)
+    (path,) = tmp_path.iterdir()
+    assert group_list_by_lemma(SPANISH, store) == grouped
+    group_list_by_lemma(OTHER, store)
+    assert asked == [SPANISH, OTHER]
+    (foreign,) = set(tmp_path.iterdir()) - {path}
+    sound = path.read_bytes()
+    for damaged in damages(sound, foreign.read_bytes()):
+        path.write_bytes(damaged)
+        assert group_list_by_lemma(SPANISH, store) == grouped
+        assert path.read_bytes() == sound
+
+
+def test_a_tokenizer_comes_back_as_it_was_and_is_refused_where_it_is_damaged(tmp_path: Path) -> None:
+    store, speller = ArtefactStore(tmp_path, 10**6), small_speller(["the", "niño"])
+    path = store_tokenizer(speller, store)
+    loaded = load_stored_tokenizer(speller.digest, store)
+    assert loaded.facts == speller.facts
+    assert loaded.spell([" the niño"]) == speller.spell([" the niño"])
+    assert store_tokenizer(speller, store) == path
+    foreign = store_tokenizer(small_speller(["cat"]), store).read_bytes()
+    for damaged in damages(path.read_bytes(), foreign):
+        store.write_bytes(speller.digest, damaged)
+        with pytest.raises(ArtefactError):
+            load_stored_tokenizer(speller.digest, store)
+    with pytest.raises(ArtefactError):
+        load_stored_tokenizer("0" * 64, store)
+
+
+def test_each_job_is_begun_answered_and_shared(tmp_path: Path) -> None:
+    MemoryFileSystem.store.clear()
+    shared = SharedStore("memory://lists", 10**9)
+    store = ArtefactStore(tmp_path, 10**8, shared)
+    sent: list[str | Reply] = []
+    jobs = [CompileList(None, ("the", "cat")), CompileList(None, ())]
+    serve(jobs, ListCompiler(byte_speller(), store), store, sent.append)
+    started, good, started_too, bad = sent
+    assert started == started_too == "started"
+    assert isinstance(good, Reply)
+    assert isinstance(bad, Reply)
+    assert good.compiled is not None
+    assert good.resident_bytes > 10**6
+    assert bad.error is not None
+    assert shared.read(good.compiled.digest) == store.read_bytes(good.compiled.digest)
+    MemoryFileSystem.store.clear()
+
+
+@pytest.mark.parametrize(("grown", "times"), [(0, 0), (SCATTERED_BYTES, 1), (SCATTERED_BYTES + 1, 2)])
+def test_what_large_jobs_leave_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: int, times: int
+) -> None:
+    """Two of four jobs leave so many bytes each."""
+    resident, given_back = 10**8, 0
+    give_memory_back: Callable[[], None] = worker.give_memory_back
+
+    class Growing(ListCompiler):
+        def run(self, job: Job) -> Reply:
+            nonlocal resident
+            resident += grown if job == jobs[1] else 0
+            return super().run(job)
+
+    def give_back() -> None:
+        nonlocal resident, given_back
+        give_memory_back()
+        resident, given_back = 10**8, given_back + 1
+
+    monkeypatch.setattr(worker, "resident_bytes", lambda: resident)
+    monkeypatch.setattr(worker, "give_memory_back", give_back)
+    jobs = [CompileList(None, ("the",)), CompileList(None, ("cat",))] * 2
+    store = ArtefactStore(tmp_path, 10**8)
+    serve(jobs, Growing(byte_speller(), store), store, lambda _: None)
+    assert given_back == times
+
+
+def test_the_memory_of_a_process_that_is_not_there_is_0() -> None:
+    assert resident_bytes() > 10**6
+    assert resident_bytes(2**22 + 1) == 0

@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -20,17 +21,8 @@ from vocab.text.changes import ListChanges
 _LISTED = "the a dog cat runs sees big old house tree and Mr. river elephant electric doghouse zebra zoo far"
 WORDS = _LISTED.split()
 RANK = {word: rank for rank, word in enumerate(WORDS, start=1)}
-PIECES = [
-    *(f" {word}" for word in WORDS[:12] if word != "old"),
-    "the",
-    "The",
-    " ele",
-    "phant",
-    "ctric",
-    "'s",
-    ". ",
-    ", ",
-]
+PIECES = [f" {word}" for word in WORDS[:12] if word != "old"]
+PIECES += ["the", "The", " ele", "phant", "ctric", "'s", ". ", ", "]
 SENTENCES = ListOptions(punctuation="standard", end="sentence")
 N = 11
 CHANGES = ListChanges(("Ana", "kite"), ("cat",))
@@ -74,6 +66,19 @@ def drawn(
         assert matcher.accept_token(tokens[-1])
     assert matcher.can_stop()
     return text_of(tokens), matcher
+
+
+def draws(
+    num: int, controls: Controls, max_tokens: int | None, *, stop: float = 0.2, of: ListStates = STATES
+) -> Iterator[tuple[str, Matcher]]:
+    for seed in range(num):
+        yield drawn(controls, max_tokens, seed, stop=stop, of=of)
+
+
+def controlled_of(matcher: Matcher) -> ControlledStates:
+    states = matcher.states
+    assert isinstance(states, ControlledStates)
+    return states
 
 
 def words_of(text: str) -> list[str]:
@@ -135,8 +140,7 @@ def test_without_wishes_the_masks_are_those_of_the_list() -> None:
 @pytest.mark.parametrize("spacing", [1, 3, 8])
 def test_new_words_come_no_closer_than_asked(spacing: int) -> None:
     counts = []
-    for seed in range(60):
-        text, _ = drawn(Controls(new_words=NewWords(19, spacing)), 120, seed, stop=0.02)
+    for text, _ in draws(60, Controls(new_words=NewWords(19, spacing)), 120, stop=0.02):
         places = [place for place, _ in new_words_of(text)]
         assert all(after - before >= spacing for before, after in pairwise(places)), text
         counts.append(len(places))
@@ -156,8 +160,7 @@ def test_a_new_word_that_is_due_may_follow_a_blank_near_the_end_of_the_budget() 
 
 def test_no_more_new_words_come_than_asked_but_those_come_again() -> None:
     again = 0
-    for seed in range(60):
-        text, _ = drawn(Controls(new_words=NewWords(19, 2, 2)), 150, seed, stop=0.01)
+    for text, _ in draws(60, Controls(new_words=NewWords(19, 2, 2)), 150, stop=0.01):
         new = [word for word in words_of(text) if RANK.get(word, 0) > N]
         assert len(set(new)) <= 2, text
         again += len(new) > len(set(new))
@@ -166,19 +169,15 @@ def test_no_more_new_words_come_than_asked_but_those_come_again() -> None:
 
 def test_new_words_are_among_the_first_words_that_were_named() -> None:
     seen = set()
-    for seed in range(80):
-        text, _ = drawn(Controls(new_words=NewWords(14, 1)), 80, seed, stop=0.01)
+    for text, _ in draws(80, Controls(new_words=NewWords(14, 1)), 80, stop=0.01):
         seen |= {word for _, word in new_words_of(text)}
     assert seen and max(RANK[word] for word in seen) <= 14
 
 
 def test_the_counts_are_those_of_the_text() -> None:
     controls = Controls(new_words=NewWords(19, 4), must_use=(RequiredWord((RANK["dog"],)),), num_tokens=80)
-    for seed in range(60):
-        text, matcher = drawn(controls, 80, seed, stop=0.1)
-        states = matcher.states
-        assert isinstance(states, ControlledStates)
-        found = states.progress(matcher.state)
+    for text, matcher in draws(60, controls, 80, stop=0.1):
+        found = controlled_of(matcher).progress(matcher.state)
         assert [RANK[word] for _, word in new_words_of(text)] == list(found.introduced), text
         assert found.used == (words_of(text).count("dog"),), text
         assert found.num_sentences == len(sentences_of(text)), text
@@ -189,18 +188,16 @@ def test_required_words_come_within_the_budget() -> None:
         must_use=(RequiredWord((RANK["old"], RANK["Mr."] - 1)), RequiredWord((RANK["house"],), 2), RequiredWord((-2,))),
         num_tokens=60,
     )
-    for seed in range(60):
-        text, matcher = drawn(controls, 60, seed, stop=0.9)
+    for text, matcher in draws(60, controls, 60, stop=0.9):
         words = words_of(text)
         assert {"old", "and"} & set(words), text
         assert words.count("house") >= 2 and "kite" in words, text
-        assert matcher.states.num_missing(matcher.state) == 0
+        assert controlled_of(matcher).num_missing(matcher.state) == 0
 
 
 def test_required_words_come_before_the_last_sentence_ends() -> None:
     controls = Controls(must_use=(RequiredWord((RANK["dog"],)),), max_sentence_words=8, max_sentences=2, num_tokens=40)
-    for seed in range(60):
-        text, _ = drawn(controls, 40, seed, stop=0.1)
+    for text, _ in draws(60, controls, 40, stop=0.1):
         assert "dog" in words_of(text), text
         lengths = [len(words_of(sentence)) for sentence in sentences_of(text)]
         assert len(lengths) <= 2 and max(lengths) <= 8, text
@@ -220,13 +217,10 @@ def test_required_words_come_within_the_sentences_that_a_text_may_have(
         num_tokens=max_tokens or UNLIMITED,
     )
     lengths = set()
-    for seed in range(25):
-        text, matcher = drawn(controls, max_tokens, seed, stop=0.9, of=states)
+    for text, matcher in draws(25, controls, max_tokens, stop=0.9, of=states):
         words = words_of(text)
         assert "dog" in words and words.count("tree") >= 2, text
-        controlled = matcher.states
-        assert isinstance(controlled, ControlledStates)
-        assert controlled.progress(matcher.state).num_sentences <= num_sentences, text
+        assert controlled_of(matcher).progress(matcher.state).num_sentences <= num_sentences, text
         assert len(words) <= 6 * num_sentences, text
         lengths.add(len(words))
     assert max(lengths) == 6 * num_sentences
@@ -234,8 +228,7 @@ def test_required_words_come_within_the_sentences_that_a_text_may_have(
 
 def test_a_text_with_too_few_tokens_for_its_required_words_still_ends() -> None:
     controls = Controls(must_use=tuple(RequiredWord((rank,), 3) for rank in (9, 10)), num_tokens=12)
-    for seed in range(30):
-        text, _ = drawn(controls, 12, seed)
+    for text, _ in draws(30, controls, 12):
         assert text.rstrip('"')[-1] in ".!?…", text
 
 
@@ -256,8 +249,7 @@ def test_a_required_elision_comes_where_a_word_may_follow_it(others: list[str], 
 
 def test_sentences_have_no_more_words_than_asked() -> None:
     longest = 0
-    for seed in range(60):
-        text, _ = drawn(Controls(max_sentence_words=3), 60, seed, stop=0.05)
+    for text, _ in draws(60, Controls(max_sentence_words=3), 60, stop=0.05):
         lengths = [len(words_of(sentence)) for sentence in sentences_of(text)]
         assert max(lengths) <= 3, text
         longest = max(longest, *lengths)
@@ -266,8 +258,7 @@ def test_sentences_have_no_more_words_than_asked() -> None:
 
 def test_a_text_has_as_many_sentences_as_asked() -> None:
     counts = set()
-    for seed in range(60):
-        text, _ = drawn(Controls(min_sentences=2, max_sentences=4, max_sentence_words=5), 200, seed, stop=0.5)
+    for text, _ in draws(60, Controls(min_sentences=2, max_sentences=4, max_sentence_words=5), 200, stop=0.5):
         counts.add(len(sentences_of(text)))
     assert counts == {2, 3, 4}
 
@@ -294,8 +285,7 @@ def test_new_words_per_hundred_are_a_spacing(per_100: float, spacing: int) -> No
 def test_a_required_word_rests_when_it_came() -> None:
     controls = Controls(must_use=(RequiredWord((RANK["dog"],)), RequiredWord((RANK["house"],), 2)), num_tokens=150)
     again = 0
-    for seed in range(40):
-        text, _ = drawn(controls, 150, seed, stop=0)
+    for text, _ in draws(40, controls, 150, stop=0):
         places = {name: [at for at, word in enumerate(words_of(text)) if word == name] for name in ("dog", "house")}
         rests = [*pairwise(places["dog"]), *pairwise(places["house"][1:])]
         assert all(after - before > REST_WORDS for before, after in rests), text

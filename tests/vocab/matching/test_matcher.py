@@ -21,28 +21,33 @@ def token(text: bytes) -> int:
     return TOKENIZER.token_bytes.index(text)
 
 
+def pieces(matcher: Matcher) -> set[bytes]:
+    return {TOKENIZER.token_bytes[one] for one in allowed_tokens(matcher, len(TOKENIZER))}
+
+
+def accept(matcher: Matcher, *spelled: bytes) -> None:
+    for piece in spelled:
+        assert matcher.accept_token(token(piece))
+
+
 def test_accepts_listed_words_and_stops_where_the_text_is_complete() -> None:
     matcher = matcher_of(STATES)
     assert not matcher.accept_token(STOP)
-    assert matcher.accept_token(token(b"sol"))
-    assert matcher.accept_token(token(b" mar"))
+    accept(matcher, b"sol", b" mar")
     assert matcher.accept_token(STOP)
     assert matcher.is_terminated
     assert not matcher.accept_token(token(b"."))
-
-
-def test_a_token_that_may_not_come_changes_nothing() -> None:
-    matcher = matcher_of(ONE)
-    assert not matcher.accept_token(token(b" mar"))
-    assert not matcher.accept_token(token(b"m"))
-    assert matcher.num_tokens == 0
+    other = matcher_of(ONE)
+    assert not other.accept_token(token(b" mar"))
+    assert not other.accept_token(token(b"m"))
+    assert other.num_tokens == 0
 
 
 def test_a_rollback_goes_back_over_words_and_the_stop_token() -> None:
     matcher = matcher_of(STATES)
     states = [matcher.state]
     for piece in (b"sol", b" mar"):
-        assert matcher.accept_token(token(piece))
+        accept(matcher, piece)
         states.append(matcher.state)
     assert matcher.accept_token(STOP)
     matcher.rollback(1)
@@ -56,11 +61,7 @@ def test_a_rollback_goes_back_over_words_and_the_stop_token() -> None:
     matcher.rollback(0)
     with pytest.raises(ValueError, match="cannot take 1 of 0"):
         matcher.rollback(1)
-
-
-def test_a_reset_goes_back_to_the_start() -> None:
-    matcher = matcher_of(STATES)
-    assert matcher.accept_token(token(b"sol"))
+    accept(matcher, b"sol")
     matcher.reset()
     assert matcher.num_tokens == 0
 
@@ -68,30 +69,34 @@ def test_a_reset_goes_back_to_the_start() -> None:
 def test_the_last_token_of_a_budget_completes_a_word() -> None:
     matcher = matcher_of(STATES, max_tokens=2)
     assert not matcher.accept_token(token(b"s"))
-    assert matcher.accept_token(token(b"ma"))
-    assert {TOKENIZER.token_bytes[t] for t in allowed_tokens(matcher, len(TOKENIZER))} == {b"r"}
-    assert matcher.accept_token(token(b"r"))
+    accept(matcher, b"ma")
+    assert pieces(matcher) == {b"r"}
+    accept(matcher, b"r")
     assert matcher.can_stop()
-
-
-def test_past_its_budget_a_matcher_still_answers() -> None:
-    matcher = matcher_of(STATES, max_tokens=1)
-    assert matcher.accept_token(token(b"sol"))
-    assert STOP in allowed_tokens(matcher, len(TOKENIZER))
+    # Past its budget it still answers.
+    short = matcher_of(STATES, max_tokens=1)
+    accept(short, b"sol")
+    assert STOP in allowed_tokens(short, len(TOKENIZER))
+    with pytest.raises(TokenBudgetError, match="fits into 0 tokens"):
+        matcher_of(STATES, max_tokens=0)
 
 
 def test_a_text_does_not_end_before_its_least_tokens() -> None:
-    matcher = Matcher(STATES, [STOP], min_tokens=2)
-    assert matcher.accept_token(token(b"sol"))
-    assert STOP not in allowed_tokens(matcher, len(TOKENIZER))
-    assert not matcher.accept_token(STOP)
-    assert matcher.num_tokens == 1
-    assert matcher.accept_token(token(b"."))
-    assert STOP in allowed_tokens(matcher, len(TOKENIZER))
-    matcher.rollback(1)
-    assert STOP not in allowed_tokens(matcher, len(TOKENIZER))
-    assert matcher.accept_token(token(b"."))
-    assert matcher.accept_token(STOP)
+    least = GrammarReference("0" * 64, FULL, 2, min_tokens=2)
+    for matcher, second in (
+        (Matcher(STATES, [STOP], min_tokens=2), b"."),
+        (Matcher.of(least, STATES, [STOP]), b" mar"),
+    ):
+        accept(matcher, b"sol")
+        assert STOP not in allowed_tokens(matcher, len(TOKENIZER))
+        assert not matcher.accept_token(STOP)
+        assert matcher.num_tokens == 1
+        accept(matcher, second)
+        assert STOP in allowed_tokens(matcher, len(TOKENIZER))
+        matcher.rollback(1)
+        assert STOP not in allowed_tokens(matcher, len(TOKENIZER))
+        accept(matcher, second)
+        assert matcher.accept_token(STOP)
 
 
 def test_a_mask_always_has_a_token_whatever_its_least_tokens_and_budget() -> None:
@@ -115,37 +120,27 @@ def test_a_mask_always_has_a_token_whatever_its_least_tokens_and_budget() -> Non
     assert ended_early
 
 
-def test_a_reference_says_how_few_tokens_a_text_has() -> None:
-    matcher = Matcher.of(GrammarReference("0" * 64, FULL, 2, min_tokens=2), STATES, [STOP])
-    assert matcher.accept_token(token(b"sol"))
-    assert STOP not in allowed_tokens(matcher, len(TOKENIZER))
-    assert matcher.accept_token(token(b" mar"))
-    assert STOP in allowed_tokens(matcher, len(TOKENIZER))
-
-
 def test_a_text_that_goes_on_repeats_no_run_of_what_came_before() -> None:
     reference = GrammarReference("0" * 64, FULL, 2, no_repeat=2, seen=(token(b"sol"), token(b" mar")))
     matcher = Matcher.of(reference, STATES, [STOP])
-    assert token(b" mar") in allowed_tokens(matcher, len(TOKENIZER))
-    assert matcher.accept_token(token(b"sol"))
-    assert token(b" mar") not in allowed_tokens(matcher, len(TOKENIZER))
+    assert b" mar" in pieces(matcher)
+    accept(matcher, b"sol")
+    assert b" mar" not in pieces(matcher)
     matcher.rollback(1)
-    assert token(b" mar") in allowed_tokens(matcher, len(TOKENIZER))
-    for piece in (b"sol", b".", b" mar", b" ", b"sol"):
-        assert matcher.accept_token(token(piece))
-    assert not {token(b"."), token(b" mar")} & allowed_tokens(matcher, len(TOKENIZER))
+    assert b" mar" in pieces(matcher)
+    accept(matcher, b"sol", b".", b" mar", b" ", b"sol")
+    assert not {b".", b" mar"} & pieces(matcher)
 
 
 def test_a_text_goes_on_behind_what_another_wrote() -> None:
-    states, tokenizer = toy_states(["sol", "mar"], ["sol", " mar", "ma"], has_places=True)
+    states, _ = toy_states(["sol", "mar"], ["sol", " mar", "ma"], has_places=True)
     gaps = build_gap_automaton(FULL, "es")
     for before, bare, behind_blank in (("Ana", False, True), ("Ana ", True, False), ("Ana.\n", True, False)):
         reference = GrammarReference("0" * 64, FULL, 2, place=place_after(before, gaps, "es"))
-        allowed = allowed_tokens(Matcher.of(reference, states, [STOP]), len(tokenizer))
-        assert (tokenizer.token_bytes.index(b"sol") in allowed, tokenizer.token_bytes.index(b" mar") in allowed) == (
-            bare,
-            behind_blank,
-        )
+        allowed = pieces(Matcher.of(reference, states, [STOP]))
+        assert (b"sol" in allowed, b" mar" in allowed) == (bare, behind_blank)
+    with pytest.raises(ValueError, match="begins at place 0"):
+        Matcher.of(GrammarReference("0" * 64, FULL, 2, place=0), STATES, [STOP])
 
 
 WORDS = ("the", "dog", "Mr.", "in front of", "don't")
@@ -163,38 +158,21 @@ PREFILLS = [
     "Zoe?!",
     "Zoe;",
 ]
+PIECES = ["the", " the", "The", " The", " dog", "dog", '."', ' "', ", ", " Mr", "Mr", " in", " front", " of", "\n\n"]
 
 
 @pytest.mark.parametrize("punctuation", ["standard", "full", "basic"])
 @pytest.mark.parametrize("end", ["word", "sentence"])
 def test_what_is_written_behind_another_text_is_what_can_be_read_there(punctuation: Punctuation, end: End) -> None:
     options = ListOptions(punctuation=punctuation, end=end, case="sentence")
-    pieces = [
-        "the",
-        " the",
-        "The",
-        " The",
-        " dog",
-        "dog",
-        '."',
-        ' "',
-        ", ",
-        " Mr",
-        "Mr",
-        " in",
-        " front",
-        " of",
-        "\n\n",
-    ]
-    states, tokenizer = toy_states(WORDS, pieces, lang="en", options=options, has_places=True)
+    states, tokenizer = toy_states(WORDS, PIECES, lang="en", options=options, has_places=True)
     reader = TextReader(WordList("en", WORDS, "file"), options, len(WORDS))
     num_capitals = 0
     for seed, before in enumerate(PREFILLS * 8):
         drawn = random.Random(seed)
         following = reader.after(before)
-        reference = GrammarReference(
-            "0" * 64, options, len(WORDS), 12, place=following.place, min_tokens=drawn.randint(0, 6)
-        )
+        least = drawn.randint(0, 6)
+        reference = GrammarReference("0" * 64, options, len(WORDS), 12, place=following.place, min_tokens=least)
         matcher, spelled = Matcher.of(reference, states, [STOP]), b""
         for _ in range(12):
             chosen = drawn.choice(sorted(allowed_tokens(matcher, len(tokenizer))))
@@ -212,22 +190,11 @@ def test_what_is_written_behind_another_text_is_what_can_be_read_there(punctuati
 
 def test_an_elision_that_another_wrote_is_joined_by_the_next_word() -> None:
     words, options = ("ami", "chien", "l'", "est"), ListOptions(case="listed")
-    states, tokenizer = toy_states(
-        words, ["ami", " ami", " chien", "chien"], lang="fr", options=options, has_places=True
-    )
+    spelled = ["ami", " ami", " chien", "chien"]
+    states, tokenizer = toy_states(words, spelled, lang="fr", options=options, has_places=True)
     following = TextReader(WordList("fr", words, "file"), options, len(words)).after("Voici qu'")
     matcher = Matcher.of(GrammarReference("0" * 64, options, 4, place=following.place), states, [STOP])
-    pieces = {tokenizer.token_bytes[chosen] for chosen in allowed_tokens(matcher, len(tokenizer))}
-    assert b"ami" in pieces
-    assert not {b" ami", b"chien", b" ", b"l"} & pieces
+    allowed = {tokenizer.token_bytes[chosen] for chosen in allowed_tokens(matcher, len(tokenizer))}
+    assert b"ami" in allowed
+    assert not {b" ami", b"chien", b" ", b"l"} & allowed
     assert following.is_text("ami")
-
-
-def test_a_place_that_a_list_does_not_have_is_refused() -> None:
-    with pytest.raises(ValueError, match="begins at place 0"):
-        Matcher.of(GrammarReference("0" * 64, FULL, 2, place=0), STATES, [STOP])
-
-
-def test_a_budget_that_no_text_fits_is_refused() -> None:
-    with pytest.raises(TokenBudgetError, match="fits into 0 tokens"):
-        matcher_of(STATES, max_tokens=0)

@@ -59,11 +59,17 @@ def test_a_stop_token_that_words_are_spelled_with_is_kept_out_of_words() -> None
     assert token(b"sol") not in tokens_of(row)
 
 
-def test_a_stop_token_without_a_bit_is_passed_over() -> None:
-    row, stops = np.zeros(9, dtype=np.int32), np.asarray([9 * 32, 2**31 - 1], dtype=np.int32)
-    sol = after(STATES, b"sol")
-    STATES.fill(row, sol, NO_BUDGET, stops)
-    assert tokens_of(row) == mask(STATES, sol) - {STOP}
+def test_a_row_may_have_more_bits_than_the_vocabulary_and_not_fewer() -> None:
+    stops = np.asarray([9 * 32, 2**31 - 1], dtype=np.int32)
+    for state in (STATES.start, after(STATES, b"m"), after(STATES, b"sol")):
+        row = np.full(100, -1, dtype=np.int32)
+        STATES.fill(row, state, NO_BUDGET, STOPS)
+        assert max(tokens_of(row)) < len(TOKENIZER)
+        # A stop token without a bit is passed over.
+        STATES.fill(short := np.zeros(9, dtype=np.int32), state, NO_BUDGET, stops)
+        assert tokens_of(short) == mask(STATES, state) - {STOP}
+    with pytest.raises(ValueError, match="fewer bits"):
+        STATES.fill(np.zeros(4, dtype=np.int32), STATES.start, NO_BUDGET, STOPS)
 
 
 def test_n_is_that_of_the_states() -> None:
@@ -96,27 +102,27 @@ def test_a_word_goes_on_with_its_own_tokens_and_not_with_another_word() -> None:
     assert after(b"ab", b".") == (False, False)
     assert after(b"ab", b".", b" ab") == (True, False)
     assert after(b"i", b"n", b" of") == (True, True)
-
-
-def test_a_word_of_a_changed_list_goes_on_as_any() -> None:
+    # As does a word of a changed list.
     states, facts = toy_states(["the"], changes=ListChanges(("an",)))
     a, n = (facts.token_bytes.index(piece) for piece in (b"a", b"n"))
     begun = states.target(states.start, a, NO_BUDGET)
     assert states.continues_word(begun, n, states.target(begun, n, NO_BUDGET))
 
 
-def test_a_budget_bears_on_masks_near_its_end_only() -> None:
-    states, _ = toy_states(["abcd"])
-    assert [states.is_bound_by(budget) for budget in (NO_BUDGET, 0, 3, 10**6)] == [False, True, True, False]
+def pieces_of(states: ListStates, token_bytes: tuple[bytes, ...], budget: int = NO_BUDGET) -> set[bytes]:
+    """What a text may begin with."""
+    row = np.zeros(9, dtype=np.int32)
+    states.fill(row, states.start, budget, NO_TOKENS)
+    return {token_bytes[i] for i in tokens_of(row)}
 
 
 def test_a_budget_leaves_only_what_can_be_finished_within_it() -> None:
     states, facts = toy_states(["abc", "q"])
-    row = np.zeros(9, dtype=np.int32)
-    states.fill(row, states.start, 0, NO_TOKENS)
-    assert {facts.token_bytes[i] for i in tokens_of(row)} == {b"q", b"Q"}
-    states.fill(row, states.start, 2, NO_TOKENS)
-    assert facts.token_bytes.index(b"a") in tokens_of(row)
+    assert pieces_of(states, facts.token_bytes, 0) == {b"q", b"Q"}
+    assert b"a" in pieces_of(states, facts.token_bytes, 2)
+    # It bears on masks near its end only.
+    states, _ = toy_states(["abcd"])
+    assert [states.is_bound_by(budget) for budget in (NO_BUDGET, 0, 3, 10**6)] == [False, True, True, False]
 
 
 def test_an_added_word_counts_whatever_n_and_has_a_capital_where_a_sentence_starts() -> None:
@@ -126,34 +132,13 @@ def test_an_added_word_counts_whatever_n_and_has_a_capital_where_a_sentence_star
         options=ListOptions(case="listed", punctuation="full"),
         changes=ListChanges(("ana",), ("the",)),
     )
-    row = np.zeros(9, dtype=np.int32)
-    states.fill(row, states.start, NO_BUDGET, NO_TOKENS)
-    assert {facts.token_bytes[i] for i in tokens_of(row)} == {b"a", b"A", b" ", *marks_that_open(facts.token_bytes)}
+    marks = pieces_of(toy_states(["the"])[0], facts.token_bytes) - {b"t", b"T"}
+    assert pieces_of(states, facts.token_bytes) == {b"a", b"A", *marks}
     state = states.start
     for byte in b"ana ":
         state = states.target(state, facts.token_bytes.index(bytes([byte])), NO_BUDGET)
     assert states.target(state, facts.token_bytes.index(b"a"), NO_BUDGET)
     assert not states.target(state, facts.token_bytes.index(b"A"), NO_BUDGET)
-
-
-def marks_that_open(token_bytes: tuple[bytes, ...]) -> set[bytes]:
-    """The tokens that begin a text with nothing but marks."""
-    states, _ = toy_states(["the"])
-    row = np.zeros(9, dtype=np.int32)
-    states.fill(row, states.start, NO_BUDGET, NO_TOKENS)
-    return {token_bytes[i] for i in tokens_of(row)} - {b"t", b"T", b" "}
-
-
-def test_a_mask_shorter_than_the_vocabulary_is_refused() -> None:
-    with pytest.raises(ValueError, match="fewer bits"):
-        STATES.fill(np.zeros(4, dtype=np.int32), STATES.start, NO_BUDGET, STOPS)
-
-
-def test_bits_past_the_vocabulary_are_cleared() -> None:
-    row = np.full(100, -1, dtype=np.int32)
-    for state in (STATES.start, after(STATES, b"m")):
-        STATES.fill(row, state, NO_BUDGET, STOPS)
-        assert max(tokens_of(row)) < len(TOKENIZER)
 
 
 def test_a_state_of_another_list_is_refused() -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from vocab.arrays.byte_trie import ByteStrings, ByteTrie, group_starts
+from vocab.arrays.byte_trie import group_starts
+from vocab.automaton.token_trie import ByteTrie
 from vocab.automaton.tokenizer import TokenizerFacts
 
 QUOTE: Final = ord('"')
@@ -28,7 +29,7 @@ class Spellings:
     """A trie of what tokens spell; 0 is its root."""
 
     def __init__(self, spelled: Sequence[tuple[bytes, Spelled]]) -> None:
-        self._trie = ByteTrie.of(ByteStrings.of(spelling for spelling, _ in spelled))
+        self._trie = ByteTrie.of([spelling for spelling, _ in spelled])
         order = self._trie.string_nodes.argsort(kind="stable")
         self._tokens = [spelled[index][1] for index in order.tolist()]
         self._starts = group_starts(self._trie.string_nodes, len(self._trie.labels))
