@@ -45,6 +45,7 @@ class EngineWorld:
         is_async: Steps are scheduled while the one before them runs.
         groups: The kinds of blocks that the model has; one of full attention for none.
         knows_cache: Whether the worker can make out the blocks in its cache.
+        num_ranks: How many share a block, as the worker is told.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class EngineWorld:
         is_async: bool = False,
         groups: Sequence[KVCacheSpec] = (),
         knows_cache: bool = True,
+        num_ranks: int = 1,
     ) -> None:
         config = EngineArgs(
             model=str(model),
@@ -79,9 +81,10 @@ class EngineWorld:
             manager._record_new_block_ids = True
         self.connector: KVFork = self.scheduler.connector
         # A step takes a millisecond.
-        self.connector._arrivals = ArrivalWindow(lambda: self.num_steps / 1000)
+        self.connector.arrivals = ArrivalWindow(lambda: self.num_steps / 1000)
         self.num_steps = 0
         self.pool = self.scheduler.kv_cache_manager.block_pool
+        config.parallel_config.decode_context_parallel_size = num_ranks
         self._worker = KVFork(config, KVConnectorRole.WORKER, cache)
         self._memory = torch.full((num_blocks, 1, BLOCK_SIZE, 1), -1)
         self._worker.register_kv_caches({"layer": self._memory if knows_cache else self._memory[:, 0, 0, 0][1:]})
@@ -98,24 +101,22 @@ class EngineWorld:
         self.requests: dict[str, Request] = {}
 
     @property
-    def num_cached_blocks(self) -> int:
-        bound = self.connector._bound
-        return 0 if bound is None else bound.num_blocks
-
-    @property
     def num_used_blocks(self) -> int:
+        """Of requests, and cached: where nothing runs, so many are cached."""
         return int(self.pool.num_gpu_blocks - 1 - self.pool.get_num_free_blocks())
 
-    def add(self, name: str, prompt: Sequence[int], fork: ForkHint | None = None, *, max_tokens: int = 1) -> None:
+    def add(
+        self, name: str, prompt: Sequence[int], fork: ForkHint | None = None, *, max_tokens: int = 1, **fields: Any
+    ) -> None:
         params = SamplingParams(max_tokens=max_tokens, extra_args=fork.to_extra_args() if fork else None)
-        request = Request(name, list(prompt), params, None, block_hasher=self._hasher)
+        request = Request(name, list(prompt), params, None, block_hasher=self._hasher, **fields)
         self.requests[name] = request
         self.tokens[name] = list(prompt)
         self.scheduler.add_request(request)
 
-    def ask(self, name: str, prompt: Sequence[int], fork: ForkHint | None = None, *, max_tokens: int = 1) -> list[int]:
+    def ask(self, name: str, prompt: Sequence[int], fork: ForkHint | None = None, **fields: Any) -> list[int]:
         """Adds a request and runs it to its end: prompt and answer."""
-        self.add(name, prompt, fork, max_tokens=max_tokens)
+        self.add(name, prompt, fork, **fields)
         self.run()
         return self.tokens[name]
 
