@@ -28,13 +28,12 @@ from tests.vocab.vllm_plugin.originals import restore_afterwards
 from vocab.matching.log_mass import UNMASKED_TOP, pack, unmark, unpack
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS
-from vocab.vllm_plugin import own_probabilities, patches
+from vocab.vllm_plugin import own_probabilities
 from vocab.vllm_plugin.masked_mass import (
     MassAsked,
     likeliest,
     measure,
     pack_all,
-    report,
     take,
     total_at_once,
     total_row_by_row,
@@ -124,7 +123,11 @@ def mass(log_p: torch.Tensor, temperature: float = 1.0) -> float:
 
 
 @pytest.mark.usefixtures("installed")
-def test_masked_rows_of_requests_that_ask_for_it_report_p_and_what_the_mask_left() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("all_ask", [False, True])
+def test_masked_rows_of_requests_that_ask_for_it_report_p_and_what_the_mask_left(
+    dtype: torch.dtype, all_ask: bool
+) -> None:
     regex = StructuredOutputsParams(regex="# wordbound")
     asking = {
         "ours": params(),
@@ -133,25 +136,29 @@ def test_masked_rows_of_requests_that_ask_for_it_report_p_and_what_the_mask_left
         "the unmasked top": params(THEIRS, extra_args=TOP),
         "cool": params(temperature=0.5),
         "warm": params(temperature=1.0),
+        "hot": params(temperature=2.0),
     }
-    others = {
+    others: dict[str, Any] = {
         "quiet": params(logprobs=None),
         "quiet top": params(logprobs=None, extra_args=TOP),
         "theirs": params(THEIRS),
-        "regex": SamplingParams(logprobs=1, structured_outputs=regex),
+        "regex": SamplingParams(logprobs=1, temperature=0.0, structured_outputs=regex),
         "rows": params(THEIRS, extra_args=rows_args()),
         "pooled": PoolingParams(task="embed"),
     }
-    free = {"free": params(None), "not masked yet": params()}
-    runner = FirstRunner(**asking, **others, **free)
-    logits = some_logits(len(runner.batch.req_ids))
-    log_p = logits.log_softmax(-1)
+    free: dict[str, Any] = {"free": params(None), "not masked yet": params()}
+    if all_ask:
+        others, free = {}, {}
+    runner = FirstRunner(**free, **asking, **others)
+    logits = some_logits(len(runner.batch.req_ids)).to(dtype)
+    log_p = logits.float().log_softmax(-1)
     found = runner.step([*others, *reversed(asking)], logits)
+    assert logits[len(free) :, FORBIDDEN].isneginf().all()
     for row, name in enumerate(runner.batch.req_ids):
         tokens, rank = found.logprob_token_ids[row].long(), int(found.selected_token_ranks[row])
         is_p = found.logprobs[row].tolist() == pytest.approx(log_p[row, tokens].tolist(), abs=1e-5)
         if name in asking:
-            temperature = getattr(asking[name], "temperature", 0.0) or 1.0
+            temperature = asking[name].temperature or 1.0
             assert unpack(rank) == pytest.approx((mass(log_p[row]), mass(log_p[row], temperature)), abs=1e-5)
             assert int(tokens[0]) in ALLOWED
             assert is_p or name == "the unmasked top"
@@ -166,7 +173,9 @@ def test_steps_with_drafts_and_other_modes_and_answers_without_logprobs_are_left
         found = FirstRunner(ours=params()).step(["ours"], logits, **options)
         assert set(found.selected_token_ranks.tolist()) == {1}
         assert logits[-1, FORBIDDEN].isneginf().all()
-    assert FirstRunner(ours=params(logprobs=None)).step(["ours"], some_logits(1)) is None
+    runner = FirstRunner(ours=params())
+    runner.batch.num_logprobs.clear()
+    assert runner.step(["ours"], some_logits(1)) is None
 
 
 @pytest.mark.usefixtures("installed")
@@ -315,30 +324,26 @@ def processor(num_prompt_logprobs: int | None = None) -> LogprobsProcessor:
     return LogprobsProcessor(None, None, prompt_logprobs, None, None, num_prompt_logprobs)
 
 
-def step(rows: list[LogprobsTensors] | None, *tokens: int) -> RequestOutput:
-    completion = CompletionOutput(0, "", list(tokens), None, None)
-    return RequestOutput("a", None, [1], rows, [completion], finished=False)
+def output(rows: list[LogprobsTensors] | None) -> RequestOutput:
+    return RequestOutput("a", None, [1], rows, [CompletionOutput(0, "", [5], None, None)], finished=False)
 
 
 @pytest.mark.usefixtures("installed")
 def test_the_client_gives_each_row_once_as_a_tensor_and_none_is_lost_where_outputs_are_read_late() -> None:
-    client, streaming = processor(), processor()
-    client._update_prompt_logprobs(tensors(-1.0))
-    first = step(client.prompt_logprobs, 5)
-    client._update_prompt_logprobs(tensors(-3.0))
-    assert rows_of(first).tolist() == [[-1.0]]
-    assert rows_of(step(client.prompt_logprobs, 5, 6)).tolist() == [[-1.0], [-3.0]]
+    whole, streaming = processor(), processor()
+    outputs, streamed = [], []
     for value in (-1.0, -2.0):
-        streaming._update_prompt_logprobs(tensors(value))
-        assert rows_of(step(streaming.pop_prompt_logprobs(), 5)).tolist() == [[value]]
-    streamed = step([tensors(-1.0)], 5)
-    streamed.add(step([tensors(-2.0)], 6), aggregate=True)
-    assert rows_of(streamed).tolist() == [[-1.0], [-2.0]]
-    whole = step([tensors(-1.0)], 5)
-    whole.add(step([tensors(-1.0), tensors(-2.0)], 5, 6), aggregate=False)
-    assert rows_of(whole).tolist() == [[-1.0], [-2.0]]
-    plain = step(None, 5)
-    plain.add(step(None, 6), aggregate=True)
+        for client in (whole, streaming):
+            client._update_prompt_logprobs(tensors(value))
+        outputs.append(output(whole.prompt_logprobs))
+        streamed.append(output(streaming.pop_prompt_logprobs()))
+    assert [rows_of(each).tolist() for each in outputs] == [[[-1.0]], [[-1.0], [-2.0]]]
+    assert [rows_of(each).tolist() for each in streamed] == [[[-1.0]], [[-2.0]]]
+    for first, second, aggregate in ((*outputs, False), (*streamed, True)):
+        first.add(second, aggregate=aggregate)
+        assert rows_of(first).tolist() == [[-1.0], [-2.0]]
+    plain = output(None)
+    plain.add(output(None), aggregate=True)
     assert plain.prompt_logprobs is None
 
 
@@ -351,81 +356,28 @@ def test_log_probabilities_of_prompts_are_left_to_vllm_and_without_rows_the_erro
     assert client.prompt_logprobs[1][0].logprob == -1.0
     for prompt_logprobs in (client.prompt_logprobs, None):
         with pytest.raises(RowsMissingError, match=r"plugin is not installed in it.* log at its start"):
-            rows_of(step(prompt_logprobs, 5))
-
-
-@pytest.mark.usefixtures("originals")
-def test_a_runner_with_another_signature_is_left_as_it_is_and_the_other_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    engine_log: list[str] = []
-    monkeypatch.setattr(patches.logger, "warning", lambda message, *values: engine_log.append(message % values))
-    before = InputBatch.add_request, Sampler.forward, GPUModelRunner._get_prompt_logprobs_dict
-    sampled = SecondSampler.__call__
-    monkeypatch.setattr(model_runner, "apply_grammar_bitmask", lambda scheduler_output, logits: None)
-    assert [group.install() for group in OWN_PROBABILITIES] == [False, True, True]
-    assert (InputBatch.add_request, Sampler.forward, GPUModelRunner._get_prompt_logprobs_dict) == before
-    assert SecondSampler.__call__ is not sampled
-    [message] = engine_log
-    assert "what a word list costs nor next-token rows" in message
+            rows_of(output(prompt_logprobs))
 
 
 # How rows are measured.
 
-MAY_COME: Final = [[0, 3], [1], [2, 4, 5], list(range(6))]
-"""In each of four rows of six tokens."""
-DTYPES: Final = (torch.float32, torch.bfloat16, torch.float16)
-TEMPERATURES: Final = ([1.0] * 4, [0.5, 1.0, 1.0, 2.0], [0.7] * 4)
 
-
-def logits_of(dtype: torch.dtype) -> torch.Tensor:
-    return (torch.randn(4, 6, generator=torch.Generator().manual_seed(1)) * 4).to(dtype)
-
-
-def mask_rows(logits: torch.Tensor, rows: Iterable[int]) -> None:
-    for row in rows:
-        logits[row, [token for token in range(6) if token not in MAY_COME[row]]] = -torch.inf
-
-
-def enumerated(logits: torch.Tensor, row: int, temperature: float = 1.0) -> float:
-    p = (logits[row].double() / temperature).softmax(-1)
-    return float(p[MAY_COME[row]].sum().log())
-
-
-def test_the_mass_is_the_sum_over_the_tokens_that_may_come_and_others_are_as_without_it() -> None:
-    for dtype, rows, temperatures in product(DTYPES, ([0], [1, 2], [0, 2], [0, 1, 2, 3]), TEMPERATURES):
-        logits, alone = logits_of(dtype), logits_of(dtype)
+def test_a_gpu_counts_as_a_cpu_does_and_a_measure_is_taken_once_and_from_its_own_logits() -> None:
+    for rows, temperatures in product(([2], [0, 3], [0, 1, 2, 3]), ([1.0] * 4, [0.5, 1.0, 1.0, 2.0], [0.7] * 4)):
+        logits, own = some_logits(4), temperatures[: len(rows)]
+        logits[2, FORBIDDEN] = -torch.inf
+        values = logits[rows].double()
+        expected = [values.logsumexp(-1), (values / torch.tensor(own)[:, None]).logsumexp(-1)]
+        for total in (total_row_by_row, total_at_once):
+            for found, correct in zip(total(logits, rows, own), expected, strict=True):
+                assert found.dtype == torch.float32
+                assert found.tolist() == pytest.approx(correct.tolist(), abs=1e-5)
         before = logits.clone()
-        asked = {row: MassAsked(temperature) for row, temperature in zip(rows, temperatures, strict=False)}
-        measure(logits, asked, lambda logits=logits: mask_rows(logits, range(4)))  # type: ignore[misc]
-        mask_rows(alone, range(4))
-        for each in (before, alone):
-            # A GPU counts as a CPU does.
-            on_cpu, on_gpu = (
-                total(each, rows, temperatures[: len(rows)]) for total in (total_row_by_row, total_at_once)
-            )
-            assert [one.tolist() for one in on_gpu] == [pytest.approx(one.tolist(), abs=1e-5) for one in on_cpu]
-            assert {one.dtype for one in (*on_cpu, *on_gpu)} == {torch.float32}
-        assert torch.equal(logits, alone)
-        # Once, and from its own logits only.
+        measure(logits, {row: MassAsked(1.0) for row in rows}, lambda: None)
+        assert torch.equal(logits, before)
         assert take(logits.clone()) is None
-        found = take(logits)
-        assert found is not None and take(logits) is None
-        assert (found.rows is None) == (len(rows) == 4)
-        expected = [
-            [enumerated(before, row) for row in rows],
-            [enumerated(before, row, asked[row].temperature) for row in rows],
-        ]
-        assert found.log_mass.tolist() == pytest.approx(expected[0], abs=1e-5)
-        assert found.log_weight_mass.tolist() == pytest.approx(expected[1], abs=1e-5)
-        log_p, log_q, ranks = before.float().log_softmax(-1), logits.float().log_softmax(-1), torch.tensor([1, 2, 1, 1])
-        reported = report(found, LogprobsTensors(torch.arange(6).expand(4, -1), log_q.clone(), ranks.clone()))
-        for row in range(4):
-            is_asked = row in rows
-            values = (log_p if is_asked else log_q)[row, MAY_COME[row]]
-            assert reported.logprobs[row, MAY_COME[row]].tolist() == pytest.approx(values.tolist(), abs=1e-5)
-            assert torch.equal(reported.logprobs[row].isinf(), log_q[row].isinf())
-            assert is_asked or int(reported.selected_token_ranks[row]) == ranks[row]
+        assert take(logits) is not None
+        assert take(logits) is None
 
 
 def test_the_likeliest_are_those_of_topk() -> None:

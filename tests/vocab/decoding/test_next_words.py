@@ -170,7 +170,7 @@ def test_a_token_ends_a_word_by_what_it_begins_with() -> None:
 
 KNOWN = ("中", "中国", "中国人民", "国", "AB", "大")
 LISTED = ("中国", "大", "中", "AB", "国")
-SEGMENTS = [piece.encode() for piece in ("中", "中国", "国大", "人", "A", "B", "大。", "。")]
+SEGMENTS = [piece.encode() for piece in ("中", "中国", "国大", "人", "A", "B", "BA", "大。", "。")]
 CUT = [b"\xe4\xb8", b"\xad", b"\xad\xe5", b"\x9b\xbd"]
 NUM_COMING = 1 + len(SEGMENTS) + len(CUT)
 DEPTH = 5
@@ -213,7 +213,8 @@ class UnspacedWorld:
             for token in range(NUM_COMING):
                 spelled = b"" if token == STOP else self.facts.token_bytes[token]
                 longer, part = text + spelled, share * row[token]
-                if not _is_beginning(longer):
+                # No text ends within a character.
+                if not _is_beginning(longer) or (token == STOP and text != text.decode(errors="ignore").encode()):
                     continue
                 word = self.first_word(longer, is_end=token == STOP)
                 if word:

@@ -158,16 +158,6 @@ async def test_where_all_beginnings_lead_into_corners_the_likeliest_text_stays(
     assert len(asked) <= 1 + MAX_BARRED + 1
 
 
-async def test_no_more_tokens_are_written_in_vain_than_a_text_may_have() -> None:
-    # Every word can be two, and the first of them is always a corner.
-    def chances(text: str) -> Chances:
-        return {"a": {" z": 0.01}, "z": {" a": 0.5, " z": 0.4}}[text[-1:] or "z"]
-
-    writer = Writer(chances)
-    await written(writer, budget=10)
-    assert 10 < writer.num_written <= 2 * 10
-
-
 @pytest.mark.parametrize("budget", [2, 3, 12, 30, 31, 60])
 async def test_as_many_tokens_are_lost_as_a_text_may_have_where_every_word_is_a_corner(budget: int) -> None:
     beginnings = {f" {name}": 0.2 - 0.001 * place for place, name in enumerate("abcde")}
