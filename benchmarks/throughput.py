@@ -81,7 +81,7 @@ def _measure(arguments: argparse.Namespace, arms: dict[str, dict[str, str] | Non
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
-    from vocab.vllm_plugin.rows import rows_args, rows_of
+    from vocab.vllm_plugin.own_probabilities import rows_args, rows_of
 
     engine = LLM(
         model=arguments.model,

@@ -153,7 +153,7 @@ async def _text(client: Any, world: World, name: str, prompt: list[int], arm: st
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-    from vocab.vllm_plugin.rows import rows_args, rows_of
+    from vocab.vllm_plugin.own_probabilities import rows_args, rows_of
 
     grammar = world.reference(world.max_tokens).to_ebnf() if arm == "constrained" else None
     has_rows = arm == "rows"

@@ -57,8 +57,7 @@ from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
-from vocab.vllm_plugin import patches, use_plugin
-from vocab.vllm_plugin.mask_statistics import MaskStatistics
+from vocab.vllm_plugin import MaskStatistics, patches, use_plugin
 
 logger = logging.getLogger("ray.serve")
 

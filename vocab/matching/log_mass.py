@@ -3,7 +3,7 @@
 The mass is packed into the integer rank that vLLM reports with each logprob.
 
 vLLM carries no other figure per token. For constrained requests that ask for logprobs,
-``vocab.vllm_plugin.log_mass_hook`` writes log Z there, the log of the sum of p over the allowed tokens, at temperature
+``vocab.vllm_plugin.masked_mass`` writes log Z there, the log of the sum of p over the allowed tokens, at temperature
 1 and at that of the draw; neither can be positive, so their signs are left out.
 
 vLLM's ordinary container overwrites the rank of a sampled token that is also among the top tokens. So ask for

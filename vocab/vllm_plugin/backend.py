@@ -32,19 +32,22 @@ from vocab.matching.client_limits import LARK_LIMITS
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference, is_ours, parse_lark
-from vocab.vllm_plugin import cpu_patches, log_mass_hook, rows
+from vocab.vllm_plugin import MaskStatistics
 from vocab.vllm_plugin.client_grammars import ENDED, ClientGrammar, MaskMaker, StepCost
-from vocab.vllm_plugin.mask_statistics import MaskStatistics
-from vocab.vllm_plugin.patches import Patch, install_patches
+from vocab.vllm_plugin.own_probabilities import OWN_PROBABILITIES
+from vocab.vllm_plugin.patches import CPU_ADAPTERS, CPU_SEEDS, Patch, PatchGroup
 
 logger = init_logger("vllm.wordbound")
 
 
-_BACKEND: Final = (
-    Patch("vllm.v1.structured_output:XgrammarBackend", "(vllm_config, tokenizer, vocab_size)"),
-    Patch(
-        "vllm.v1.structured_output:XgrammarBackend.compile_grammar",
-        "(self, request_type, grammar_spec, stop_token_ids=None)",
+_BACKEND: Final = PatchGroup(
+    "This vLLM cannot be held to word lists, so no replica will start",
+    (
+        Patch("vllm.v1.structured_output:XgrammarBackend", "(vllm_config, tokenizer, vocab_size)"),
+        Patch(
+            "vllm.v1.structured_output:XgrammarBackend.compile_grammar",
+            "(self, request_type, grammar_spec, stop_token_ids=None)",
+        ),
     ),
 )
 """What ``WordboundBackend`` overrides."""
@@ -74,24 +77,24 @@ def _should_advance(original: Callable[..., bool], manager: Any, request: Any, n
     return is_text
 
 
-_THINKING: Final = (
-    Patch(
-        "vllm.v1.structured_output:StructuredOutputManager.should_advance",
-        "(self, request, new_token_ids=None)",
-        _should_advance,
+_THINKING: Final = PatchGroup(
+    "The answer of a model that thinks first may be cut and trimmed at max_tokens",
+    (
+        Patch(
+            "vllm.v1.structured_output:StructuredOutputManager.should_advance",
+            "(self, request, new_token_ids=None)",
+            _should_advance,
+        ),
     ),
 )
 
 
 def install() -> None:
     """Replace vLLM's xgrammar backend by ``WordboundBackend``, and install the patches. Harmless to repeat."""
-    if install_patches(_BACKEND, lost="This vLLM cannot be held to word lists, so no replica will start"):
+    if _BACKEND.install():
         structured_output.XgrammarBackend = WordboundBackend
-    install_patches(_THINKING, lost="The answer of a model that thinks first may be cut and trimmed at max_tokens")
-    cpu_patches.patch_adapters()
-    cpu_patches.patch_seeds()
-    log_mass_hook.install()
-    rows.install()
+    for group in (_THINKING, CPU_ADAPTERS, CPU_SEEDS, *OWN_PROBABILITIES):
+        group.install()
 
 
 class WordboundBackend(XgrammarBackend):

@@ -39,7 +39,7 @@ from vllm.v1.kv_cache_interface import (
 from vllm.v1.request import Request
 
 from vocab.vllm_plugin.cached_blocks import BlockCopies, CachedBlocks
-from vocab.vllm_plugin.patches import Patch, install_patches
+from vocab.vllm_plugin.patches import Patch, PatchGroup
 
 logger = init_logger("vllm.wordbound")
 
@@ -153,7 +153,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         self._cached: CachedBlocks | None = None
         """None until all workers are known to be able to copy."""
         self._bound: CachedBlocks | None = None
-        self._arrivals = ArrivalWindow()
+        self.arrivals = ArrivalWindow()
         self._copies = Copies()
         self._cache: BlockCopies | None = None
 
@@ -197,7 +197,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
     @override
     def bind_gpu_block_pool(self, gpu_block_pool: BlockPool) -> None:
         self._pool = gpu_block_pool
-        if install_patches(_POOL_PATCHES, lost=_LOST):
+        if _POOL.install():
             self._bound = CachedBlocks(gpu_block_pool, int(gpu_block_pool.num_gpu_blocks * CACHED_SHARE))
             _cache_of_pool[id(gpu_block_pool)] = self._bound
 
@@ -212,14 +212,14 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
     @override
     def on_new_request(self, request: Request) -> None:
         if _parent(request) is not None:
-            self._arrivals.arrived()
+            self.arrivals.arrived()
 
     @override
     def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int | None, bool]:
         if self._cached is None:
             return 0, False
         parent = _parent(request)
-        if parent is not None and self._arrivals.is_open():
+        if parent is not None and self.arrivals.is_open():
             return None, False
         # No request may wait for cached blocks.
         self._cached.make_room(-(-request.num_tokens // self._block_size) + 1, spare=parent)
@@ -253,7 +253,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
     @override
     def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
         copies, self._copies = self._copies, Copies()
-        self._arrivals.stepped(scheduler_output.total_num_scheduled_tokens)
+        self.arrivals.stepped(scheduler_output.total_num_scheduled_tokens)
         if self._cached is not None:
             # Steps are executed in order: what is freed now is not written before these copies are made.
             self._cached.take_back()
@@ -295,7 +295,9 @@ def _reset_prefix_cache(original: Callable[..., Any], pool: BlockPool) -> bool:
     return bool(original(pool))
 
 
-_POOL_PATCHES: Final = (Patch("vllm.v1.core.block_pool:BlockPool.reset_prefix_cache", "(self)", _reset_prefix_cache),)
+_POOL: Final = PatchGroup(
+    _LOST, (Patch("vllm.v1.core.block_pool:BlockPool.reset_prefix_cache", "(self)", _reset_prefix_cache),)
+)
 
 
 def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool:

@@ -26,7 +26,7 @@ from deployments.replica.engine.configuration import resolve_dtype
 from vocab.adapters import Adapter, module_shapes
 from vocab.vllm_plugin import register, use_plugin
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
-from vocab.vllm_plugin.rows import rows_args, rows_of
+from vocab.vllm_plugin.own_probabilities import rows_args, rows_of
 from wordbound.lm.adapters import REMOVED_ADAPTER
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.gathering import Ids

@@ -1,7 +1,7 @@
 """Next-token rows: the model's log-probability of every token after a prompt, and of given tokens after one.
 
 Each prompt is one sequence of one token in the engine, in its batch among chats. What a mask, a temperature or a bias
-changes is not in these numbers (``vocab.vllm_plugin.rows``).
+changes is not in these numbers (``vocab.vllm_plugin.own_probabilities``).
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from deployments.replica.prompt import completion_tokens
 from deployments.settings.limits import MAX_SCORED_BYTES
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts, special_ids
-from vocab.vllm_plugin.rows import RowsMissingError, rows_args, rows_of
+from vocab.vllm_plugin.own_probabilities import RowsMissingError, rows_args, rows_of
 
 ROWS_AT_ONCE: Final = 32
 """Of one request in the engine, so that one of a thousand prompts leaves room to others. Also how many go to the

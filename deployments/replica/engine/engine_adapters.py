@@ -24,7 +24,7 @@ from vllm.platforms import current_platform
 from deployments.adapter_register import Register
 from deployments.settings.service import Settings, cache_dir
 from vocab.adapters import Adapter, AdapterError, Shape, module_shapes, smallest_rank
-from vocab.vllm_plugin import cpu_patches
+from vocab.vllm_plugin.patches import CPU_ADAPTERS
 
 logger = logging.getLogger("ray.serve")
 
@@ -150,10 +150,10 @@ def lora_arguments(settings: Settings, adapters: Collection[Adapter], targets: l
 
 
 def _check_platform() -> None:
-    if current_platform.is_cpu() and not cpu_patches.patch_adapters():
+    if current_platform.is_cpu() and not CPU_ADAPTERS.install():
         raise AdapterError(
             f"lora: vLLM {vllm.__version__} cannot keep adapters away from requests that have none on a CPU: install "
-            f"{' or '.join(sorted(cpu_patches.TRIED_ON))}, or serve one adapter with lora_merge: true"
+            f"{' or '.join(sorted(CPU_ADAPTERS.vllm_versions))}, or serve one adapter with lora_merge: true"
         )
 
 

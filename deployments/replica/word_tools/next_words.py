@@ -17,8 +17,7 @@ from deployments.replica.plain_text import reader_after_text
 from deployments.settings.limits import MAX_NEXT_ROWS
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.decoding.next_segments import NextSegmentSearch
-from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens
+from vocab.decoding.next_words import NextSegmentSearch, NextWord, NextWordSearch, WordTokens
 from vocab.marks import BLANK, LINE_BREAK
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.segmented.states import SegmentedStates

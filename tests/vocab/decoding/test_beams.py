@@ -1,5 +1,9 @@
-"""Beam search finds what transformers finds: the same texts with the same scores, on models with random weights."""
+"""Beam search finds what transformers finds: the same texts with the same scores, on models with random weights.
 
+Over an engine it expands all places of a step at once, and leaves nothing running behind it.
+"""
+
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -7,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.vocab.decoding.tiny_models import PROMPT, TinyTexts, spelling_of, tiny_model
+from tests.vocab.decoding.tiny_models import PROMPT, ListTexts, log_p_of, spelling_of, tiny_model
 from tests.vocab.toys import STOP, toy_states
-from vocab.decoding.beams import BeamRules, BeamSearch, FinishedBeam
+from vocab.decoding.beams import BeamRules, BeamSearch, FinishedBeam, search_beams
 from vocab.decoding.generator import Expansion, Place
 from vocab.errors import DeadEndError
 from vocab.matching.states import ListStates
@@ -20,7 +24,11 @@ KINDS = ("gpt2", "llama")
 PLAIN = BeamRules(4, merge_equal_texts=False)
 
 
-def search(texts: TinyTexts, rules: BeamRules, budget: int) -> tuple[FinishedBeam, ...]:
+def texts_of(model: Any, *args: Any) -> ListTexts:
+    return ListTexts(log_p_of(model), model.config.vocab_size, *args)
+
+
+def search(texts: Any, rules: BeamRules, budget: int) -> tuple[FinishedBeam, ...]:
     running = BeamSearch(texts, rules, budget)
     while not running.is_over:
         running.take([texts.expansion(wish.place, wish.num_tokens, running.budget) for wish in running.wishes])
@@ -73,16 +81,16 @@ def listed(n_words: int = len(WORDS)) -> tuple[ListStates, Callable[[tuple[int, 
     return states, spelling_of(tokenizer), len(tokenizer) + 1
 
 
-def allowed_by(states: ListStates, texts: TinyTexts, budget: int) -> Callable[[int, torch.Tensor], list[int]]:
+def allowed_by(states: ListStates, texts: ListTexts, budget: int) -> Callable[[int, torch.Tensor], list[int]]:
     """The automaton as transformers asks for it: from the start again, for each beam and token."""
 
     def allowed_tokens(_batch: int, tokens: torch.Tensor) -> list[int]:
-        state = states.start
-        for i, token in enumerate(tokens.tolist()[len(PROMPT) :]):
-            state = states.target(state, token, budget - i - 1)
+        state, left = states.start, budget
+        for token in tokens.tolist()[len(PROMPT) :]:
+            left -= 1
+            state = states.target(state, token, left)
             if not state:  # a copy that fills up the beams, of which nothing comes
                 return [STOP]
-        left = budget - (len(tokens) - len(PROMPT))
         return [int(token) for token in texts.allowed(state, left)]
 
     return allowed_tokens
@@ -105,80 +113,54 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("rules", RULES, ids=lambda r: f"{r.num_beams}-{r.length_penalty}-{r.early_stopping}")
-def test_free_texts_equal_those_of_transformers(rules: BeamRules) -> None:
+def test_texts_equal_those_of_transformers(rules: BeamRules) -> None:
+    states, spell, num_tokens = listed()
     for seed, kind in enumerate(KINDS):
         model = tiny_model(kind, 40, seed)
         # With several end tokens, many texts end early and the rules of stopping are all met.
         for end_tokens in ((STOP,), (STOP, 7, 21)):
-            texts = TinyTexts(model, None, str, end_tokens)
+            texts = texts_of(model, None, str, end_tokens)
             assert_same(search(texts, rules, 14), from_transformers(model, rules, 14, end_tokens, None))
-
-
-@pytest.mark.parametrize("rules", RULES, ids=lambda r: f"{r.num_beams}-{r.length_penalty}-{r.early_stopping}")
-def test_texts_of_a_list_equal_those_of_transformers(rules: BeamRules) -> None:
-    states, spell, num_tokens = listed()
-    for seed, kind in enumerate(KINDS):
         model = tiny_model(kind, num_tokens, seed)
-        texts = TinyTexts(model, states, spell)
+        texts = texts_of(model, states, spell)
         expected = from_transformers(model, rules, 12, [STOP], allowed_by(states, texts, 12))
         assert_same(search(texts, rules, 12), expected)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_runs_of_tokens_come_once_as_in_transformers(size: int) -> None:
-    rules = replace(PLAIN, no_repeat_ngram_size=size)
-    for seed in range(2):
-        model = tiny_model("gpt2", 40, seed)
+def test_runs_of_tokens_come_once_as_in_transformers_unless_nothing_else_may_come() -> None:
+    for size, seed in ((1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)):
+        rules, model = replace(PLAIN, no_repeat_ngram_size=size), tiny_model("gpt2", 40, seed)
+        found = search(texts_of(model, None, str), rules, 14)
         if size == 1:  # there transformers counts the prompt's own tokens too
-            found = search(TinyTexts(model, None, str), rules, 14)
             assert all(len(set(beam.continuation.tokens)) == len(beam.continuation.tokens) for beam in found)
         else:
-            expected = from_transformers(model, rules, 14, [STOP], None)
-            assert_same(search(TinyTexts(model, None, str), rules, 14), expected)
-
-
-def test_a_beam_keeps_a_continuation_that_repeats_where_there_is_no_other() -> None:
+            assert_same(found, from_transformers(model, rules, 14, [STOP], None))
     states, spell, num_tokens = listed(1)
-    rules = replace(PLAIN, no_repeat_ngram_size=1)
-    texts = TinyTexts(tiny_model("gpt2", num_tokens, 0), states, spell)
-    for beam in search(texts, rules, 12):
+    texts = texts_of(tiny_model("gpt2", num_tokens, 0), states, spell)
+    for beam in search(texts, replace(PLAIN, no_repeat_ngram_size=1), 12):
         assert states.can_stop(beam.continuation.place.state or ())
 
 
 def test_no_beam_dies_where_the_model_wants_only_what_is_not_listed() -> None:
     """The 500 tokens that the model likes best are all unlisted: no shortlist by p has an allowed token in it."""
     states, tokenizer = toy_states(WORDS, [*PIECES, *(f"<{i}>" for i in range(600))])
-    model = tiny_model("llama", len(tokenizer), 0)
-    allowed = {token for token, spelled in enumerate(tokenizer.token_bytes) if not spelled.startswith(b"<")} | {STOP}
-    texts = _Unwilling(model, states, spelling_of(tokenizer), allowed)
+    disliked = [token for token, spelled in enumerate(tokenizer.token_bytes) if not spelled.startswith(b"<")] + [STOP]
+
+    model = log_p_of(tiny_model("llama", len(tokenizer), 0))
+
+    def log_p(tokens: tuple[int, ...]) -> torch.Tensor:
+        logits = model(tokens)
+        logits[disliked] -= 80.0
+        return torch.log_softmax(logits, dim=-1)
+
+    texts = ListTexts(log_p, len(tokenizer), states, spelling_of(tokenizer))
     found = search(texts, PLAIN, 12)
     assert len(found) == 4
-    assert texts.best_ranks and min(texts.best_ranks) >= 500
     for beam in found:
         assert states.can_stop(beam.continuation.place.state or ())
         assert max(beam.continuation.log_p) < -50
-
-
-class _Unwilling(TinyTexts):
-    """A model to which everything is likelier, by far, than what the list has; notes the rank of what may come."""
-
-    def __init__(
-        self, model: Any, states: ListStates, spell: Callable[[tuple[int, ...]], str], disliked: set[int]
-    ) -> None:
-        super().__init__(model, states, spell)
-        self._disliked = torch.tensor(sorted(disliked))
-        self.best_ranks: list[int] = []
-
-    def log_p(self, tokens: tuple[int, ...]) -> torch.Tensor:
-        logits = super().log_p(tokens)
-        logits[self._disliked] -= 80.0
-        return torch.log_softmax(logits, dim=-1)
-
-    def expansion(self, place: Place, num_tokens: int, budget: int) -> Expansion:
-        expansion = super().expansion(place, num_tokens, budget)
-        order = torch.argsort(self.log_p(place.tokens), descending=True).tolist()
-        self.best_ranks.append(order.index(expansion.tokens[0]))
-        return expansion
+        for end, own in enumerate(beam.continuation.log_p):
+            assert (log_p(beam.continuation.tokens[:end]) > own).sum() >= 500
 
 
 class _Table:
@@ -189,7 +171,7 @@ class _Table:
         self.start = Place((), (0,))
         self.end_tokens = frozenset({self._pieces.index(".")})
 
-    def expansion(self, place: Place, num_tokens: int) -> Expansion:
+    def expansion(self, place: Place, num_tokens: int, _budget: int) -> Expansion:
         # Where the text comes by other tokens, the table may say something else of it.
         spelled = "|".join(self._pieces[token] for token in place.tokens)
         nexts = self._log_p.get(spelled, {})
@@ -206,10 +188,7 @@ class _Table:
         return "".join(self._pieces[token] for token in tokens)
 
     def search(self, rules: BeamRules, budget: int) -> list[tuple[str, Any]]:
-        running = BeamSearch(self, rules, budget)
-        while not running.is_over:
-            running.take([self.expansion(wish.place, wish.num_tokens) for wish in running.wishes])
-        return [(beam.continuation.text, beam.score) for beam in running.best(rules.num_beams)]
+        return [(beam.continuation.text, beam.score) for beam in search(self, rules, budget)]
 
 
 PIECES_OF_TWO_WAYS = ["a", "b", "ab", "c", "bc", "."]
@@ -224,17 +203,13 @@ TWO_WAYS = {
 }
 
 
-def test_equal_texts_in_one_state_count_once_and_the_likelier_stays() -> None:
+def test_equal_texts_count_once_in_one_state_and_finished_ones_by_score_whenever_they_came() -> None:
     table = _Table(TWO_WAYS, PIECES_OF_TWO_WAYS)
     both = table.search(BeamRules(2, 0.0, "never", merge_equal_texts=False), 6)
     assert [text for text, _ in both] == ["abc", "abc"]
     once = table.search(BeamRules(2, 0.0, "never"), 6)
     # The other place goes to another text: "ab", by the way that was still among the best.
     assert once == [("abc", pytest.approx(-1.9)), ("ab", pytest.approx(-4.5))]
-
-
-def test_finished_texts_that_are_equal_count_once_by_score_whenever_they_came() -> None:
-    table = _Table(TWO_WAYS, PIECES_OF_TWO_WAYS)
     found = table.search(BeamRules(4, 0.0, "never"), 6)
     assert found == [("abc", pytest.approx(-1.9)), ("ab", pytest.approx(-4.0)), ("c", pytest.approx(-5.0))]
     # Ranked by log p per token to the second power, the later spelling of "ab" is the better one.
@@ -258,12 +233,9 @@ def test_texts_that_end_inside_different_characters_are_not_equal() -> None:
     assert table.search(BeamRules(2), 2) == [("\ufffda", pytest.approx(-0.8))]
 
 
-def test_fewer_texts_than_beams_are_all_found() -> None:
+def test_fewer_texts_than_beams_are_all_found_and_none_is_an_error() -> None:
     table = _Table({"": {"a": -1.0, "c": -2.0}, "a": {".": -0.5}, "c": {".": -0.5}}, ["a", "c", "."])
     assert [text for text, _ in table.search(BeamRules(8), 5)] == ["a", "c"]
-
-
-def test_a_place_where_nothing_may_come_is_an_error_unless_a_text_is_finished() -> None:
     with pytest.raises(DeadEndError, match="after 1 tokens"):
         _Table({"": {"a": -1.0}}, ["a", "."]).search(BeamRules(2), 5)
     table = _Table({"": {"a": -1.0, ".": -2.0}}, ["a", "."])
@@ -271,13 +243,64 @@ def test_a_place_where_nothing_may_come_is_an_error_unless_a_text_is_finished() 
 
 
 def test_a_found_text_has_what_each_token_cost() -> None:
-    table = _Table(TWO_WAYS, PIECES_OF_TWO_WAYS)
-    running = BeamSearch(table, BeamRules(2, early_stopping=True), 6)
-    while not running.is_over:
-        running.take([table.expansion(wish.place, wish.num_tokens) for wish in running.wishes])
-    best = running.best(1)[0].continuation
+    best = search(_Table(TWO_WAYS, PIECES_OF_TWO_WAYS), BeamRules(2, early_stopping=True), 6)[0].continuation
     assert (best.text, best.finish, best.stop_reason) == ("abc", "stop", None)
     assert best.log_p == (-1.5, -0.3, -0.1)
     assert best.log_mass == (-0.5, -0.5, -0.5)
     assert best.log_weight == (0.0, 0.0, 0.0)
     assert best.place.source == "a|bc"
+
+
+class Engine:
+    """Digits, of which 0 is the likeliest everywhere; each expansion waits until so many of its step run together.
+
+    At the text ``fails_at`` it fails.
+    """
+
+    start, end_tokens = Place(), frozenset({9})
+
+    def __init__(self, num_together: int, fails_at: tuple[int, ...] | None = None) -> None:
+        self.num_running = self.num_cancelled = 0
+        self.asked: list[tuple[Place, int, int]] = []
+        self._together, self._fails_at = asyncio.Barrier(num_together), fails_at
+
+    async def expand(self, place: Place, num_tokens: int, budget: int) -> Expansion:
+        self.asked.append((place, num_tokens, budget))
+        if place.tokens == self._fails_at:
+            raise RuntimeError("the engine failed")
+        self.num_running += 1
+        try:
+            await (self._together.wait() if place.tokens else asyncio.sleep(0))
+        except asyncio.CancelledError:
+            self.num_cancelled += 1
+            raise
+        finally:
+            self.num_running -= 1
+        return Expansion(tuple(range(10)), tuple(-1.0 - token / 10 for token in range(10)), f"after {place.tokens}")
+
+    def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place:
+        return Place((*place.tokens, token), None, source)
+
+    def text(self, tokens: tuple[int, ...]) -> str:
+        return "".join(map(str, tokens))
+
+
+async def test_the_places_of_a_step_are_expanded_together() -> None:
+    generator: Any = Engine(num_together=3)
+    found = await asyncio.wait_for(search_beams(generator, BeamRules(3), 4, num_texts=2), 60)
+    assert [beam.continuation.text for beam in found] == ["0000", "0001"]
+    assert [(len(place.tokens), number, budget) for place, number, budget in generator.asked] == [
+        (0, 6, 4), *[(1, 6, 3)] * 3, *[(2, 6, 2)] * 3, *[(3, 6, 1)] * 3
+    ]  # fmt: skip
+    assert generator.asked[1][0].source == "after ()"
+
+
+async def test_a_failing_expansion_ends_the_others_and_is_the_error_and_a_cancelled_search_ends_all() -> None:
+    generator: Any = Engine(num_together=99, fails_at=(2,))
+    with pytest.raises(RuntimeError, match="the engine failed"):
+        await search_beams(generator, BeamRules(3), 4)
+    assert (generator.num_running, generator.num_cancelled) == (0, 2)
+    generator = Engine(num_together=99)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(search_beams(generator, BeamRules(4), 4), 0.5)
+    assert (generator.num_running, generator.num_cancelled) == (0, 4)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -50,10 +50,11 @@ class Writer:
         try:
             for left in range(budget, 0, -1):
                 chances = self.chances(self.text(place.tokens))
-                likeliest = self._ranked(chances)
-                token, log_p = likeliest[0]
-                step = Step(token, place, place, log_p, math.log(sum(chances.values())), likeliest)
-                step = self._led(step, token, log_p, left, source)
+                ranked = sorted(chances, key=lambda piece: -chances[piece])
+                self.pieces += [piece for piece in ranked if piece not in self.pieces]
+                likeliest = tuple((self.pieces.index(piece), math.log(chances[piece])) for piece in ranked)
+                begun = Step(0, place, Place(source=source), 0.0, math.log(sum(chances.values())), likeliest)
+                step = self.instead(begun, *likeliest[0], left)
                 self.num_written += 1
                 yield step
                 place = step.place
@@ -63,23 +64,13 @@ class Writer:
             self.num_open -= 1
 
     def instead(self, step: Step, token: int, log_p: float, budget: int) -> Step:
-        return self._led(step, token, log_p, budget, step.place.source)
-
-    def _ranked(self, chances: Chances) -> tuple[tuple[int, float], ...]:
-        ranked = sorted(chances, key=lambda piece: -chances[piece])
-        self.pieces += [piece for piece in ranked if piece not in self.pieces]
-        return tuple((self.pieces.index(piece), math.log(chances[piece])) for piece in ranked)
-
-    def _led(self, step: Step, token: int, log_p: float, budget: int, source: str | None) -> Step:
         piece = self.pieces[token]
         in_word = piece[-1].isalpha()
-        return Step(
-            token,
-            step.start,
-            Place((*step.start.tokens, token), None, source),
-            log_p,
-            step.log_mass,
-            step.likeliest,
+        return replace(
+            step,
+            token=token,
+            place=Place((*step.start.tokens, token), None, step.place.source),
+            log_p=log_p,
             in_word=in_word,
             begins_word=in_word and piece.startswith(BLANK),
             is_bound=len(step.start.tokens) >= self.bound_from,
@@ -123,70 +114,48 @@ DOCTOR = {
 }
 
 
-async def test_a_word_whose_rest_is_hardly_listed_is_written_again() -> None:
-    writer = Writer(table(DOCTOR))
-    assert await written(writer) == " the cat sat.<end>"
-    assert writer.asked == [("", 20), (" the cat", 18)]
-
-
-async def test_a_text_without_corners_is_written_in_one_go() -> None:
-    writer = Writer(table({**DOCTOR, " doct": {"or": 0.2}}))
-    assert await written(writer) == " the doctor sat.<end>"
-    assert writer.num_written == 6
-    assert len(writer.asked) == 1
-
-
-async def test_the_start_of_the_word_is_where_the_text_returns_to() -> None:
-    writer = Writer(table({**DOCTOR, " doct": {"or": 0.8}, " doctor": {" sat": 0.1}}))
-    assert await written(writer) == " the cat sat.<end>"
-
-
-async def test_marks_end_no_word_and_are_no_corners() -> None:
-    writer = Writer(table({**DOCTOR, " doct": {END: 0.9}, END: {STOP: 0.01}}))
-    assert await written(writer) == " the doct.<end>"
-
-
-@pytest.mark.parametrize("other", [END, STOP])
-async def test_the_other_beginning_may_be_a_mark_or_the_end(other: str) -> None:
-    writer = Writer(table({**DOCTOR, " the": {" doct": 0.6, other: 0.3}}))
-    assert await written(writer) == " the" + (END + STOP if other == END else STOP)
-
-
-async def test_a_beginning_that_cannot_be_likelier_is_not_tried() -> None:
-    writer = Writer(table({**DOCTOR, " the": {" doct": 0.6, " cat": 0.02}}))
-    assert await written(writer) == " the doctor sat.<end>"
-    assert len(writer.asked) == 1
-
-
-async def test_where_all_beginnings_lead_into_corners_the_likeliest_text_stays() -> None:
-    beginnings = {" a": 0.4, " b": 0.3, " c": 0.2, " d": 0.1}
-    left = {" a": 0.01, " b": 0.1, " c": 0.01, " d": 0.01}
-    writer = Writer(table({"": beginnings, **{one: {" sat": chance} for one, chance in left.items()}}))
-    assert (await written(writer)).startswith(" b sat.")
-    assert [text for text, _ in writer.asked] == ["", " b", " c", " d", " b"]
-
-
-async def test_at_most_four_beginnings_are_barred_at_a_place() -> None:
-    beginnings = {f" {name}": 0.2 - 0.001 * place for place, name in enumerate("abcdefgh")}
-    writer = Writer(table({"": beginnings, **{one: {" sat": 0.01} for one in beginnings}}))
-    assert (await written(writer)).startswith(" a sat.")
-    assert [text for text, _ in writer.asked] == ["", " b", " c", " d", " e", " a"]
-    assert len(writer.asked) == 1 + MAX_BARRED + 1
+@pytest.mark.parametrize(
+    ("changed", "expected", "num_calls"),
+    [
+        pytest.param({}, " the cat sat.<end>", 2, id="a word whose rest is hardly listed is written again"),
+        pytest.param({" doct": {"or": 0.2}}, " the doctor sat.<end>", 1, id="a text without corners stays"),
+        pytest.param(
+            {" doct": {"or": 0.8}, " doctor": {" sat": 0.1}}, " the cat sat.<end>", 2, id="back to the word's start"
+        ),
+        pytest.param({" doct": {END: 0.9}, END: {STOP: 0.01}}, " the doct.<end>", 1, id="marks are no corners"),
+        pytest.param({" the": {" doct": 0.6, END: 0.3}}, " the.<end>", 2, id="the other beginning may be a mark"),
+        pytest.param({" the": {" doct": 0.6, STOP: 0.3}}, " the<end>", 1, id="or the end"),
+        pytest.param({" the": {" doct": 0.6, " cat": 0.02}}, " the doctor sat.<end>", 1, id="none that is less likely"),
+    ],
+)
+async def test_a_word_is_written_again_where_its_rest_is_hardly_listed(
+    changed: Mapping[str, Chances], expected: str, num_calls: int
+) -> None:
+    writer = Writer(table({**DOCTOR, **changed}))
+    assert await written(writer) == expected
+    assert writer.asked == [("", 20), (" the cat" if "cat" in expected else " the.", 18)][:num_calls]
 
 
 async def test_where_the_budget_takes_tokens_away_there_is_no_corner() -> None:
-    writer = Writer(table(DOCTOR), bound_from=2)
-    assert await written(writer) == " the doctor sat.<end>"
+    assert await written(Writer(table(DOCTOR), bound_from=2)) == " the doctor sat.<end>"
 
 
-async def test_no_more_tokens_are_written_in_vain_than_a_text_may_have() -> None:
-    # Every word can be two, and the first of them is always a corner.
-    def chances(text: str) -> Chances:
-        return {"a": {" z": 0.01}, "z": {" a": 0.5, " z": 0.4}}[text[-1:] or "z"]
-
-    writer = Writer(chances)
-    await written(writer, budget=10)
-    assert 10 < writer.num_written <= 2 * 10
+@pytest.mark.parametrize(
+    ("left", "text", "asked"),
+    [
+        ({" a": 0.01, " b": 0.1, " c": 0.01, " d": 0.01}, " b sat.", ["", " b", " c", " d", " b"]),
+        # At most four are barred.
+        ({f" {name}": 0.01 for name in "abcdefgh"}, " a sat.", ["", " b", " c", " d", " e", " a"]),
+    ],
+)
+async def test_where_all_beginnings_lead_into_corners_the_likeliest_text_stays(
+    left: dict[str, float], text: str, asked: list[str]
+) -> None:
+    beginnings = {one: 0.4 - 0.01 * place for place, one in enumerate(left)}
+    writer = Writer(table({"": beginnings, **{one: {" sat": chance} for one, chance in left.items()}}))
+    assert (await written(writer)).startswith(text)
+    assert [before for before, _ in writer.asked] == asked
+    assert len(asked) <= 1 + MAX_BARRED + 1
 
 
 @pytest.mark.parametrize("budget", [2, 3, 12, 30, 31, 60])
@@ -200,20 +169,18 @@ async def test_as_many_tokens_are_lost_as_a_text_may_have_where_every_word_is_a_
     assert writer.num_written <= 2 * budget
 
 
-async def test_the_engine_keeps_its_latest_work() -> None:
+async def test_the_engine_keeps_its_latest_work_and_closing_the_text_stops_it() -> None:
     writer = Writer(table(DOCTOR))
-    random = np.random.default_rng(0)
-    rescued = rescue_words(writer, 20, share=0.15, sampling=Sampling(), random=random, index=3)
-    sources = [step.place.source async for steps in rescued for step in steps]
+
+    def rescued() -> AsyncGenerator[list[Step], None]:
+        return rescue_words(writer, 20, share=0.15, sampling=Sampling(), random=np.random.default_rng(0), index=3)
+
+    sources = [step.place.source async for steps in rescued() for step in steps]
     assert sources == ["call 1 of text 3"] * 2 + ["call 2 of text 3"] * 3
-
-
-async def test_closing_the_text_stops_the_writer() -> None:
-    writer = Writer(table(DOCTOR))
-    rescued = rescue_words(writer, 20, share=0.15, sampling=Sampling(), random=np.random.default_rng(0))
-    await anext(rescued)
+    begun = rescued()
+    await anext(begun)
     assert writer.num_open == 1
-    await rescued.aclose()
+    await begun.aclose()
     assert writer.num_open == 0
 
 

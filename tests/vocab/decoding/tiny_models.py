@@ -31,11 +31,23 @@ def tiny_model(kind: str, num_tokens: int, seed: int, spread: float = 0.35) -> A
     ).eval()
 
 
-class TinyTexts:
-    """The texts of a model, with p computed from the whole text each time.
+def log_p_of(model: Any) -> Callable[[tuple[int, ...]], torch.Tensor]:
+    """log p after the prompt and some tokens, float32 (tokens,), computed from the whole text each time."""
+
+    def log_p(tokens: tuple[int, ...]) -> torch.Tensor:
+        with torch.no_grad():
+            logits = model(torch.tensor([[*PROMPT, *tokens]])).logits[0, -1]
+        return torch.log_softmax(logits.float(), dim=-1)
+
+    return log_p
+
+
+class ListTexts:
+    """The texts of a model that a list allows.
 
     Args:
-        model: The model.
+        log_p: The model: of the tokens of a text, (tokens,), log p of each next token.
+        num_tokens: How many it has.
         states: What may be written; None for anything.
         spell: Makes text of tokens, without those that end it.
         end_tokens: The tokens that end a text.
@@ -43,52 +55,40 @@ class TinyTexts:
 
     def __init__(
         self,
-        model: Any,
+        log_p: Callable[[tuple[int, ...]], torch.Tensor],
+        num_tokens: int,
         states: ListStates | None,
         spell: Callable[[tuple[int, ...]], str],
         end_tokens: Iterable[int] = (STOP,),
     ) -> None:
-        self._model, self._states, self._spell = model, states, spell
+        self.log_p, self._num_tokens, self._states, self._spell = log_p, num_tokens, states, spell
         self.end_tokens = frozenset(end_tokens)
-        self.num_expanded = 0
-
-    @property
-    def start(self) -> Place:
-        return Place((), self._states.start if self._states else None)
+        self.start = Place((), states.start if states else None)
 
     def expansion(self, place: Place, num_tokens: int, budget: int) -> Expansion:
-        self.num_expanded += 1
-        log_p = self.log_p(place.tokens)
-        allowed = self.allowed(place.state, budget)
+        log_p, allowed = self.log_p(place.tokens), self.allowed(place.state, budget)
         best = allowed[torch.argsort(log_p[allowed], descending=True)][:num_tokens]
         return Expansion(
             tuple(best.tolist()), tuple(log_p[best].tolist()), None, float(torch.logsumexp(log_p[allowed], 0))
         )
 
-    def log_p(self, tokens: tuple[int, ...]) -> torch.Tensor:
-        """float32 (tokens,): log p of each next token."""
-        with torch.no_grad():
-            logits = self._model(torch.tensor([[*PROMPT, *tokens]])).logits[0, -1]
-        return torch.log_softmax(logits.float(), dim=-1)
-
     def allowed(self, state: State | None, budget: int) -> torch.Tensor:
-        """The tokens that may come in a state; all where there is none."""
-        num_tokens = self._model.config.vocab_size
+        """The tokens that may come in a state, ascending; all where there is none."""
         if self._states is None or state is None:
-            return torch.arange(num_tokens)
-        row = np.zeros((num_tokens + 31) // 32, dtype=np.int32)
+            return torch.arange(self._num_tokens)
+        row = np.zeros((self._num_tokens + 31) // 32, dtype=np.int32)
         self._states.fill(row, state, budget - 1, np.asarray(sorted(self.end_tokens), dtype=np.int32))
         return torch.tensor(sorted(tokens_of(row)))
 
     def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place:
         state = place.state
-        if self._states is not None and state is not None:
+        if self._states is not None and state is not None and token not in self.end_tokens:
             state = self._states.target(state, token, budget - 1)
             assert state, "a token that may not come"
         return Place((*place.tokens, token), state, source)
 
     def text(self, tokens: tuple[int, ...]) -> str:
-        return self._spell(tokens)
+        return self._spell(tuple(token for token in tokens if token not in self.end_tokens))
 
 
 def spelling_of(tokenizer: TokenizerFacts) -> Callable[[tuple[int, ...]], str]:

@@ -1,32 +1,21 @@
 """Clients' grammars in vLLM's own manager of structured outputs: what explodes ends, what is ordinary does not."""
 
-import json
 import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-import vllm.v1.structured_output as structured_output
-from transformers import AutoTokenizer
-from vllm import SamplingParams
-from vllm.engine.arg_utils import EngineArgs
-from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.request import Request
-from vllm.v1.structured_output import StructuredOutputManager
 
 from tests.hostile_grammars import BEGINNING, HIDDEN, explosive, sharp
+from tests.vocab.vllm_plugin.manager import EOS, Manager, Row, installed_plugin
 from vocab.matching.reference import write_client_grammar
-from vocab.vllm_plugin import backend as plugin
 from vocab.vllm_plugin.client_grammars import ENDED
 
-Row: TypeAlias = npt.NDArray[np.int32]
-
-EOS = 2
 MAX_TOKENS = 1024
 
 ORDINARY: dict[str, dict[str, Any]] = {
@@ -44,65 +33,19 @@ ORDINARY: dict[str, dict[str, Any]] = {
 }
 
 
-class Engine:
-    """The manager of an engine, and the calls of vLLM's scheduler around it."""
+class Engine(Manager):
+    """A manager of clients' grammars."""
 
-    def __init__(self, model: Path) -> None:
-        config = EngineArgs(model=str(model), max_model_len=2048, enforce_eager=True).create_engine_config()
-        self.manager = StructuredOutputManager(config)
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(model)
-        self.requests: dict[str, Request] = {}
-
-    def ask(self, name: str, structure: dict[str, Any]) -> Request:
-        given = dict(structure)
-        if "grammar" in given:
-            given["grammar"] = write_client_grammar(given["grammar"])
-        if isinstance(given.get("json"), dict):
-            given["json"] = json.dumps(given["json"])
-        constraint = StructuredOutputsParams(**given)
-        constraint._backend = "xgrammar"
-        params = SamplingParams(max_tokens=MAX_TOKENS, structured_outputs=constraint)
-        params.update_from_generation_config({}, EOS)
-        request = Request(name, [1], params, None)
-        self.manager.grammar_init(request)
-        structured = request.structured_output_request
-        assert structured is not None
-        while not structured._check_grammar_completion():
-            time.sleep(0.001)
-        # vLLM compiles a regular expression within 5 s or refuses it, on a busy machine too.
-        if not isinstance(structured.grammar, Exception):
-            self.requests[name] = request
-        return request
-
-    def masks(self, drafts: dict[str, list[int]] | None = None) -> dict[str, Row]:
-        """What each request may write next, in one step."""
-        rows = self.manager.grammar_bitmask(self.requests, list(self.requests), drafts or {})
-        assert rows is not None
-        return {name: row.copy() for name, row in zip(self.requests, rows, strict=False)}
-
-    def write(self, name: str, token: int) -> bool:
-        """Whether a request goes on after this token."""
-        request = self.requests[name]
-        request.append_output_token_ids([token])
-        assert self.manager.should_advance(request, new_token_ids=[token])
-        structured = request.structured_output_request
-        assert structured is not None
-        goes_on = bool(structured.grammar.accept_tokens(name, [token]))
-        if not goes_on or token == EOS:
-            del self.requests[name]
-        return goes_on
-
-    def text_of(self, request: Request) -> str:
-        return str(self.tokenizer.decode(request.output_token_ids, skip_special_tokens=True))
+    def begin(self, name: str, structure: dict[str, Any]) -> Request:
+        if "grammar" in structure:
+            structure = {"grammar": write_client_grammar(structure["grammar"])}
+        return self.ask(name, structure, MAX_TOKENS)
 
 
 @pytest.fixture(scope="module")
 def engine(smollm2_path: Path) -> Iterator[Engine]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
-        patch.setattr(StructuredOutputManager, "should_advance", StructuredOutputManager.should_advance)
-        plugin.install()
-        yield Engine(smollm2_path)
+    with installed_plugin():
+        yield Engine(smollm2_path, max_model_len=2048)
 
 
 def some_token(row: Row, random: Random) -> int:
@@ -128,7 +71,7 @@ def write_to_the_end(engine: Engine, request: Request, seed: int = 0) -> tuple[b
 def test_what_explodes_ends_as_an_error_after_a_second_at_most(engine: Engine, beginning: str, every: int) -> None:
     num_ended, longest = 0, 0.0
     for number, structure in enumerate(islice(explosive(beginning), 0, None, every)):
-        request = engine.ask(f"{number}", structure)
+        request = engine.begin(f"{number}", structure)
         before = time.monotonic()
         goes_on, step_s = write_to_the_end(engine, request)
         took_s = time.monotonic() - before
@@ -144,7 +87,7 @@ def test_what_explodes_ends_as_an_error_after_a_second_at_most(engine: Engine, b
 
 @pytest.mark.parametrize("structure", [*sharp(""), *HIDDEN.values()])
 def test_one_mask_that_takes_seconds_keeps_nobody_waiting(engine: Engine, structure: dict[str, str]) -> None:
-    hostile, ordinary = engine.ask("hostile", structure), engine.ask("ordinary", ORDINARY["prose"])
+    hostile, ordinary = engine.begin("hostile", structure), engine.begin("ordinary", ORDINARY["prose"])
     random, longest = Random(1), 0.0
     letters = [engine.tokenizer.encode(letter)[0] for letter in "abcdefgh"]
     while "hostile" in engine.requests:
@@ -164,16 +107,16 @@ def test_one_mask_that_takes_seconds_keeps_nobody_waiting(engine: Engine, struct
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_ones_are_never_ended(engine: Engine, name: str) -> None:
-    request = engine.ask(name, ORDINARY[name])
+    request = engine.begin(name, ORDINARY[name])
     assert name in engine.requests
     goes_on, _ = write_to_the_end(engine, request)
-    assert goes_on, engine.text_of(request)
+    assert goes_on, engine.tokenizer.decode(request.output_token_ids)
     assert request.stop_reason is None
 
 
 def test_eight_that_explode_end_beside_ordinary_ones_which_go_on(engine: Engine) -> None:
-    hostile = [engine.ask(f"hostile {i}", {"regex": "(([a-z ]*)*)*"}) for i in range(8)]
-    ordinary = [engine.ask(f"ordinary {name}", structure) for name, structure in ORDINARY.items()]
+    hostile = [engine.begin(f"hostile {i}", {"regex": "(([a-z ]*)*)*"}) for i in range(8)]
+    ordinary = [engine.begin(f"ordinary {name}", structure) for name, structure in ORDINARY.items()]
     random, longest, took = Random(3), 0.0, 0.0
     for _ in range(100):
         before = time.monotonic()
@@ -190,7 +133,7 @@ def test_eight_that_explode_end_beside_ordinary_ones_which_go_on(engine: Engine)
 
 
 def test_drafts_of_one_that_is_ended_while_they_are_masked_end_no_engine(engine: Engine) -> None:
-    request = engine.ask("drafted", {"regex": "((([a-z ]*)*)*)*"})
+    request = engine.begin("drafted", {"regex": "((([a-z ]*)*)*)*"})
     structured = request.structured_output_request
     assert structured is not None
     [token] = engine.tokenizer.encode(" the")
@@ -208,7 +151,7 @@ def test_drafts_of_one_that_is_ended_while_they_are_masked_end_no_engine(engine:
 
 def test_what_the_library_gives_up_is_no_end(engine: Engine) -> None:
     # llguidance allows nothing but a stop where it reaches a limit of its own.
-    request = engine.ask("lark", {"grammar": "start: e\ne: e e | /[a-z ]/"})
+    request = engine.begin("lark", {"grammar": "start: e\ne: e e | /[a-z ]/"})
     goes_on, _ = write_to_the_end(engine, request)
     assert not goes_on
     assert request.stop_reason == ENDED

@@ -1,28 +1,49 @@
-"""Patches of functions that are as recorded, and of functions that are not."""
+"""How functions of vLLM are replaced, which ones, and the faults of vLLM that are mended so.
 
+Whole engines have them in ``tests/e2e/test_log_mass.py`` and ``tests/wordbound/lm/test_vllm_adapters.py``.
+"""
+
+import importlib
+import pkgutil
 import sys
+import time
 from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 import vllm
+from vllm.entrypoints.serve.exception_handling import error_response
+from vllm.lora.ops.torch_ops import lora_ops
+from vllm.lora.punica_wrapper import punica_cpu
+from vllm.v1.worker.gpu_input_batch import CachedRequestState
 
+import vocab.vllm_plugin
+from tests.vocab.vllm_plugin.originals import restore_afterwards
 from vocab.vllm_plugin import patches
-from vocab.vllm_plugin.patches import Patch, install_patches, signature_of
+from vocab.vllm_plugin.patches import CPU_ADAPTERS, CPU_SEEDS, MAX_MESSAGE_CHARS, Patch, PatchGroup, signature_of
 
-
-class Owner:
-    def double(self, number: int, *, times: int = 1) -> int:
-        return 2 * number * times
-
-
-@pytest.fixture(autouse=True)
-def library(monkeypatch: pytest.MonkeyPatch) -> type[Owner]:
-    """A library of one module with one class, which is a new one for each test."""
-    module, owner = ModuleType("some_library"), type("Owner", (), {"double": Owner.double})
-    monkeypatch.setattr(module, "Owner", owner, raising=False)
-    monkeypatch.setitem(sys.modules, "some_library", module)
-    return owner
+PATCHED = {
+    "vllm.entrypoints.serve.exception_handling.error_response:sanitize_message",
+    "vllm.lora.ops.torch_ops.lora_ops:bgmv_expand",
+    "vllm.lora.ops.torch_ops.lora_ops:bgmv_expand_slice",
+    "vllm.lora.punica_wrapper.punica_cpu:bgmv_expand",
+    "vllm.lora.punica_wrapper.punica_cpu:bgmv_expand_slice",
+    "vllm.outputs:RequestOutput.add",
+    "vllm.v1.core.block_pool:BlockPool.reset_prefix_cache",
+    "vllm.v1.engine.logprobs:LogprobsProcessor._update_prompt_logprobs",
+    "vllm.v1.sample.sampler:Sampler.forward",
+    "vllm.v1.structured_output:StructuredOutputManager.should_advance",
+    "vllm.v1.worker.gpu.sample.prompt_logprob:PromptLogprobsWorker.compute_prompt_logprobs",
+    "vllm.v1.worker.gpu.sample.sampler:Sampler.__call__",
+    "vllm.v1.worker.gpu.sample.sampler:Sampler.add_request",
+    "vllm.v1.worker.gpu.structured_outputs:StructuredOutputsWorker.apply_grammar_bitmask",
+    "vllm.v1.worker.gpu_input_batch:CachedRequestState.__post_init__",
+    "vllm.v1.worker.gpu_input_batch:InputBatch.add_request",
+    "vllm.v1.worker.gpu_model_runner:GPUModelRunner._get_prompt_logprobs_dict",
+    "vllm.v1.worker.gpu_model_runner:apply_grammar_bitmask",
+}
+"""All of vLLM that is replaced, besides its xgrammar backend."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,75 +53,152 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return messages
 
 
-def plus_one(original: Any, owner: Any, number: int) -> int:
-    return int(original(owner, number)) + 1
-
-
-def times_ten(original: Any, owner: Any, number: int) -> int:
-    return int(original(owner, number)) * 10
-
-
-TARGET, SIGNATURE = "some_library:Owner.double", "(self, number, *, times=1)"
-
-
-def test_a_patch_is_installed_once(library: type[Owner], log: list[str]) -> None:
+def test_each_function_of_vllm_is_patched_once_and_is_what_its_patch_was_written_for(
+    monkeypatch: pytest.MonkeyPatch, log: list[str]
+) -> None:
+    modules = [
+        importlib.import_module(f"vocab.vllm_plugin.{module.name}")
+        for module in pkgutil.iter_modules(vocab.vllm_plugin.__path__)
+    ]
+    values = [value for module in modules for value in vars(module).values()]
+    values += [one for value in values if isinstance(value, tuple) for one in value]
+    groups = {id(value): value for value in values if isinstance(value, PatchGroup)}.values()
+    targets = [patch.target for group in groups for patch in group.patches if patch.wrapper is not None]
+    assert sorted(targets) == sorted(PATCHED)
+    before = [restore_afterwards(monkeypatch, target) for target in targets]
     for _ in range(2):
-        assert install_patches([Patch(TARGET, SIGNATURE, plus_one)], lost="a number")
-    assert library().double(3) == 7
+        assert all(group.install() for group in groups)
+    assert log == []
+    for owner, name, function in before:
+        assert getattr(owner, name).__wrapped__ is function, name
+    assert CPU_SEEDS.vllm_versions == CPU_ADAPTERS.vllm_versions == {"0.29"}
+
+
+# A library of one module with one class.
+
+
+class Owner:
+    def double(self, number: int, *, times: int = 1) -> int:
+        return 2 * number * times
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = ModuleType("some_library")
+    vars(module).update(Owner=type("Owner", (), {"double": Owner.double}), triple=lambda number: 3 * number)
+    monkeypatch.setitem(sys.modules, "some_library", module)
+    return module
+
+
+def plus_one(original: Any, *args: Any) -> int:
+    return int(original(*args)) + 1
+
+
+DOUBLE = Patch("some_library:Owner.double", "(self, number, *, times=1)", plus_one)
+
+
+def test_functions_of_classes_and_modules_are_patched_and_classes_checked(library: Any, log: list[str]) -> None:
+    owner = library.Owner
+    group = PatchGroup(
+        "a number", (DOUBLE, Patch("some_library:triple", "(number)", plus_one), Patch("some_library:Owner", "()"))
+    )
+    for _ in range(2):
+        assert group.install()
+    assert (library.Owner().double(3), library.triple(3)) == (7, 10)
+    assert library.Owner is owner
     assert log == []
 
-
-def test_another_patch_goes_around_the_first(library: type[Owner]) -> None:
-    for wrapper in (plus_one, times_ten, plus_one):
-        assert install_patches([Patch(TARGET, SIGNATURE, wrapper)], lost="a number")
-    assert library().double(3) == 70
-
-
-def test_a_function_of_a_module_can_be_patched_and_a_class_checked(library: type[Owner]) -> None:
-    sys.modules["some_library"].double = lambda number: 2 * number  # type: ignore[attr-defined]
-    wrapped = Patch("some_library:double", "(number)", lambda original, number: original(number) + 1)
-    assert install_patches([wrapped, Patch("some_library:Owner", "()")], lost="a number")
-    assert sys.modules["some_library"].double(3) == 7
-    assert sys.modules["some_library"].Owner is library
-
-
-@pytest.mark.parametrize(
-    ("target", "signature", "reason"),
-    [
-        (TARGET, "(self, number)", "has the signature (self, number, *, times=1), not (self, number)"),
-        (TARGET, "(self, number, *, times=2)", "not (self, number, *, times=2)"),
-        ("some_library:Owner.triple", "(self)", "triple"),
-        ("some_library:Stranger.double", SIGNATURE, "Stranger"),
-        ("no_library_of_that_name:double", SIGNATURE, "no_library_of_that_name"),
-    ],
-)
-def test_nothing_is_patched_where_one_target_has_changed(
-    library: type[Owner], log: list[str], target: str, signature: str, reason: str
-) -> None:
-    before = library.double
-    both = [Patch(TARGET, SIGNATURE, plus_one), Patch(target, signature, plus_one)]
-    assert not install_patches(both, lost="The number is wrong")
-    assert library.double is before
-    assert len(log) == 1
-    assert log[0].startswith("The number is wrong: ") and reason in log[0]
-
-
-@pytest.mark.parametrize(
-    ("version", "is_installed"),
-    [("0.29.0", True), ("0.29.3+cpu", True), ("0.29.1rc2", True), ("0.30.0", False), ("0.2.9", False), ("1.29", False)],
-)
-def test_a_patch_for_some_versions_is_left_out_in_others(
-    library: type[Owner], log: list[str], monkeypatch: pytest.MonkeyPatch, version: str, is_installed: bool
-) -> None:
-    monkeypatch.setattr(vllm, "__version__", version)
-    patch = Patch(TARGET, SIGNATURE, plus_one)
-    assert install_patches([patch], lost="a number", vllm_versions={"0.29"}) is is_installed
-    assert library().double(3) == 6 + is_installed
-    assert log == [] if is_installed else f"vLLM is {version}, and this was tried on 0.29" in log[0]
-
-
-def test_annotations_are_no_part_of_a_signature() -> None:
     def annotated(a: int, /, b: "str", *args: Any, c: None = None, **kwargs: Any) -> None:
         raise NotImplementedError
 
     assert signature_of(annotated) == "(a, /, b, *args, c=None, **kwargs)"
+
+
+def test_nothing_is_patched_where_one_target_has_changed(library: Any, log: list[str]) -> None:
+    before = library.Owner.double
+    for target, signature, reason in (
+        (DOUBLE.target, "(self, number)", "has the signature (self, number, *, times=1), not (self, number)"),
+        (DOUBLE.target, "(self, number, *, times=2)", "not (self, number, *, times=2)"),
+        ("some_library:Owner.quadruple", "(self)", "quadruple"),
+        ("some_library:Stranger.double", DOUBLE.signature, "Stranger"),
+        ("no_library_of_that_name:double", DOUBLE.signature, "no_library_of_that_name"),
+    ):
+        assert not PatchGroup("The number is wrong", (DOUBLE, Patch(target, signature, plus_one))).install()
+        assert library.Owner.double is before
+        message = log.pop()
+        assert message.startswith("The number is wrong: ") and reason in message
+        assert log == []
+
+
+def test_a_patch_for_some_versions_is_left_out_in_others(
+    library: Any, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = PatchGroup("a number", (DOUBLE,), frozenset({"0.29"}))
+    for version in ("0.30.0", "0.2.9", "1.29"):
+        monkeypatch.setattr(vllm, "__version__", version)
+        assert not group.install()
+        assert library.Owner().double(3) == 6
+        assert f"vLLM is {version}, and this was tried on 0.29" in log.pop()
+    for version in ("0.29.0", "0.29.3+cpu", "0.29.1rc2"):
+        monkeypatch.setattr(vllm, "__version__", version)
+        assert group.install()
+    assert library.Owner().double(3) == 7
+
+
+# Faults of vLLM.
+
+
+def test_a_long_message_is_truncated_before_vllm_looks_for_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, sanitize = restore_afterwards(monkeypatch, f"{error_response.__name__}:sanitize_message")
+    for _ in range(2):
+        patches.limit_sanitized_messages()
+    start = time.process_time()
+    made = error_response.create_error_response(ValueError("Cannot find " + "/a" * 15_000))
+    assert time.process_time() - start < 1
+    assert len(made.error.message) == MAX_MESSAGE_CHARS and made.error.message.startswith("Cannot find /a")
+    start = time.process_time()
+    error_response.sanitize_message("/a" * (MAX_MESSAGE_CHARS // 2))
+    assert time.process_time() - start < 0.1
+    short = "Cannot read /usr/lib/python/x.py at <a at 0x7f>."
+    assert error_response.sanitize_message(short) == sanitize(short)
+
+
+def test_on_a_cpu_a_token_without_an_adapter_gets_nothing_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    for patch in CPU_ADAPTERS.patches:
+        restore_afterwards(monkeypatch, patch.target)
+    assert CPU_ADAPTERS.install()
+    inputs, weights = torch.ones(3, 2), torch.ones(2, 4, 2)
+    for module in (lora_ops, punica_cpu):
+        for name, where in (("bgmv_expand", ()), ("bgmv_expand_slice", (0, 4))):
+            output = torch.zeros(3, 4)
+            getattr(module, name)(inputs, weights, output, torch.tensor([0, -1, 1]), *where, add_inputs=True)
+            assert output.tolist() == [[2.0] * 4, [0.0] * 4, [2.0] * 4]
+            assert inputs.tolist() == [[1.0, 1.0]] * 3
+    # Of prompts.
+    output, starts, lengths = torch.zeros(5, 4), torch.tensor([0, 2]), torch.tensor([2, 3])
+    lora_ops.sgmv_expand(
+        torch.ones(5, 2), torch.ones(1, 4, 2), output, starts, lengths, torch.tensor([-1, 0]), 2, 3, 5, add_inputs=True
+    )
+    assert output.sum(1).tolist() == [0, 0, 8, 8, 8]
+
+
+def test_on_a_cpu_a_request_with_a_seed_draws_as_before_and_can_take_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def generator_of(given: torch.Generator | None) -> Any:
+        return CachedRequestState("a", [1], [], None, given, ([0],), 0, []).generator
+
+    def seeded() -> torch.Generator:
+        return torch.Generator().manual_seed(5)
+
+    def drawn(generator: torch.Generator) -> list[float]:
+        return [float(value) for value in torch.rand(3, generator=generator)]
+
+    restore_afterwards(monkeypatch, CPU_SEEDS.patches[0].target)
+    assert CPU_SEEDS.install()
+    generator = generator_of(seeded())
+    first = drawn(generator)
+    assert first == drawn(seeded())
+    # As vLLM does after each step of a prompt but the last.
+    generator.set_offset(generator.get_offset() - 4)
+    assert drawn(generator) == first
+    assert generator_of(None) is None
+    assert generator_of(generator) is generator

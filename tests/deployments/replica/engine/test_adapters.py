@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 import torch
+import vllm
 from peft import PeftModel
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -28,7 +29,6 @@ from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.settings.service import Settings, SettingsError
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError, Card
-from vocab.vllm_plugin import cpu_patches
 
 
 def adapter(name: str, *languages: str) -> Adapter:
@@ -264,8 +264,8 @@ def test_an_adapter_is_merged_only_where_the_settings_say_so() -> None:
 def test_no_replica_starts_on_a_cpu_whose_vllm_mixes_adapters_up(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu_patches, "TRIED_ON", frozenset({"0.1"}))
-    with pytest.raises(AdapterError, match=r"cannot keep adapters away .* on a CPU: install 0\.1, or serve one"):
+    monkeypatch.setattr(vllm, "__version__", "0.1")
+    with pytest.raises(AdapterError, match=r"vLLM 0\.1 cannot keep adapters away .* on a CPU: install 0\.29, or serve"):
         EngineAdapters.read(settings(model_name=str(model), lora_dir=str(tmp_path)))
     assert not EngineAdapters.read(settings(model_name=str(model))).arguments
 

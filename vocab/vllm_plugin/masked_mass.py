@@ -1,31 +1,18 @@
-"""Have vLLM report p, the model's own probability, for constrained requests of ours that ask for logprobs.
+"""The mass that a mask leaves of p, and the likeliest tokens before it: measured on logits, reported in logprobs.
 
-vLLM masks the logits before its sampler sees them, so that its logprobs are q, renormalised over the allowed tokens.
-Thin wrappers, in each of its two model runners, measure log Z while the mask is applied and add it to the logprobs
-that the sampler returns: log p = log q + log Z, for the sampled token and the top tokens alike; minus infinity
-stays. The sampled token's rank becomes ``vocab.matching.log_mass.pack``'s number. The measure travels on the tensor
-of logits itself, so that it cannot be taken for another step's. A request with ``UNMASKED_TOP`` in its ``extra_args``
-has its top tokens replaced by the model's likeliest before the mask, those that the mask took marked.
-
-Only rows whose grammar is ours (``vocab.matching.reference.is_ours``) and that ask for logprobs, or for the unmasked
-top, are changed; a step without such a row costs two look-ups. Also left alone: steps with drafts of speculative
-decoding, where rows are positions and not sequences, and ``logprobs_mode``s other than vLLM's default
-``raw_logprobs``. log Z at the row's temperature leaves out what is applied later: penalties, biases, top-k, top-p and
-min-p.
+The measure is taken while the mask is applied, and travels on the tensor of logits itself, so that it cannot be taken
+for another step's. log Z is the log of the sum of p over the allowed tokens: log p = log q + log Z, for the sampled
+token and the top tokens alike; minus infinity stays. The sampled token's rank becomes
+``vocab.matching.log_mass.pack``'s number. log Z at the row's temperature leaves out what is applied later: penalties,
+biases, top-k, top-p and min-p.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 
-from vocab.matching.log_mass import FIELD_BITS, FIELD_MAX, FRACTION_BITS, MARK, UNMASKED_TOP, mark
-from vocab.matching.reference import is_ours
-from vocab.vllm_plugin.patches import Patch, install_patches
-
-_GREEDY_BELOW: Final = 1e-5
-"""vLLM's own bound: below it nothing is drawn."""
+from vocab.matching.log_mass import FIELD_BITS, FIELD_MAX, FRACTION_BITS, MARK, mark
 
 _CHUNK: Final = 256
 
@@ -33,15 +20,11 @@ _ATTRIBUTE: Final = "_wordbound_mass"
 """Of a tensor of logits."""
 
 
-class Asked(NamedTuple):
-    """What a request wants to know: its mass at this temperature, and so many tokens of the unmasked top, if any."""
+class MassAsked(NamedTuple):
+    """What is measured in a row: the mass at 1 and at this temperature, and so many tokens of the unmasked top."""
 
     temperature: float
     num_top: int | None = None
-
-
-_asking: WeakKeyDictionary[Any, dict[str, Asked]] = WeakKeyDictionary()
-"""For each model runner's table of requests, what those that want their mass ask for."""
 
 
 class UnmaskedTop(NamedTuple):
@@ -76,135 +59,7 @@ class MaskedMass(NamedTuple):
     top: UnmaskedTop | None = None
 
 
-# The wrappers.
-
-
-def install() -> None:
-    """Patch both model runners of vLLM to report p and the log mass.
-
-    Without this the replica finds q and vLLM's own ranks at start-up.
-    """
-    for patches in (_FIRST_RUNNER, _SECOND_RUNNER):
-        install_patches(patches, lost="A model runner of this vLLM does not report what a word list costs")
-
-
-def _add_request(original: Callable[..., Any], batch: Any, request: Any) -> Any:
-    """Add a request to the first runner, and record whether it wants its mass."""
-    index = original(batch, request)
-    remember(batch, batch.req_id_to_index, request.req_id, request.sampling_params)
-    return index
-
-
-def _apply_mask(original: Callable[..., Any], scheduled: Any, grammar: Any, batch: Any, logits: torch.Tensor) -> None:
-    """Apply the first runner's mask, and measure it."""
-    masked = grammar.structured_output_request_ids
-    apply_and_measure(logits, batch.req_ids, masked, lambda: original(scheduled, grammar, batch, logits))
-
-
-def _sample(original: Callable[..., Any], sampler: Any, logits: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Sample with vLLM's sampler, and report p."""
-    return sample_and_report(sampler, logits, lambda: original(sampler, logits, *args, **kwargs))
-
-
-def _add_to_second(original: Callable[..., Any], sampler: Any, index: int, prompt_len: int, params: Any) -> None:
-    """Add a request to the second runner, and record whether it wants its mass."""
-    original(sampler, index, prompt_len, params)
-    requests = sampler.req_states
-    remember(requests, requests.req_id_to_index, requests.index_to_req_id[index], params)
-
-
-def _apply_mask_in_second(
-    original: Callable[..., Any], worker: Any, logits: torch.Tensor, batch: Any, masked: list[str], bitmask: Any
-) -> None:
-    """Apply the second runner's mask, and measure it."""
-    apply_and_measure(logits, batch.req_ids, masked, lambda: original(worker, logits, batch, masked, bitmask))
-
-
-_FIRST_RUNNER: Final = (
-    Patch("vllm.v1.worker.gpu_input_batch:InputBatch.add_request", "(self, request)", _add_request),
-    Patch(
-        "vllm.v1.worker.gpu_model_runner:apply_grammar_bitmask",
-        "(scheduler_output, grammar_output, input_batch, logits)",
-        _apply_mask,
-    ),
-    Patch(
-        "vllm.v1.sample.sampler:Sampler.forward",
-        "(self, logits, sampling_metadata, predict_bonus_token=False, logprobs_mode_override=None)",
-        _sample,
-    ),
-)
-
-_SECOND_RUNNER: Final = (
-    Patch(
-        "vllm.v1.worker.gpu.sample.sampler:Sampler.add_request",
-        "(self, req_idx, prompt_len, sampling_params)",
-        _add_to_second,
-    ),
-    Patch(
-        "vllm.v1.worker.gpu.structured_outputs:StructuredOutputsWorker.apply_grammar_bitmask",
-        "(self, logits, input_batch, grammar_req_ids, grammar_bitmask)",
-        _apply_mask_in_second,
-    ),
-    Patch("vllm.v1.worker.gpu.sample.sampler:Sampler.__call__", "(self, logits, input_batch)", _sample),
-)
-
-
-# Which rows are measured, and when.
-
-
-def remember(runner: Any, live: Container[str], request_id: str, params: Any) -> None:
-    """Record whether a request wants its log mass, and forget those that are gone.
-
-    Args:
-        runner: An object with the lifetime of the table of requests.
-        live: The requests in the table.
-        params: The new request's ``SamplingParams``; None where it samples nothing.
-    """
-    asking = {known: asked for known, asked in _asking.get(runner, {}).items() if known in live and known != request_id}
-    if params is not None and wants_mass(params):
-        num_top = params.logprobs if (params.extra_args or {}).get(UNMASKED_TOP) else None
-        asking[request_id] = Asked(params.temperature if params.temperature >= _GREEDY_BELOW else 1.0, num_top)
-    _asking[runner] = asking
-
-
-def wants_mass(params: Any) -> bool:
-    """Return whether ``SamplingParams`` ask for logprobs, under a grammar of ours or with the unmasked top."""
-    if params.logprobs is None:
-        return False
-    grammar = params.structured_outputs.grammar if params.structured_outputs is not None else None
-    return bool((params.extra_args or {}).get(UNMASKED_TOP)) or (isinstance(grammar, str) and is_ours(grammar))
-
-
-def apply_and_measure(
-    logits: torch.Tensor, request_ids: list[str], masked: Iterable[str], apply_mask: Callable[[], None]
-) -> None:
-    """Apply vLLM's mask to the logits, float (sequences, tokens), and measure what it leaves where that is wanted.
-
-    ``request_ids`` has the request of each row, ``masked`` those that the mask concerns, in any order.
-    """
-    wanted = {key: asked for asking in _asking.values() for key, asked in asking.items()}
-    concerned = wanted.keys() & set(masked)
-    rows = {row: wanted[request_id] for row, request_id in enumerate(request_ids) if request_id in concerned}
-    # With drafts there are more rows than requests.
-    if rows and len(logits) == len(request_ids):
-        measure(logits, rows, apply_mask)
-    else:
-        apply_mask()
-
-
-def sample_and_report(sampler: Any, logits: torch.Tensor, sample: Callable[[], Any]) -> Any:
-    """Sample, and have the output report p where ``apply_and_measure`` measured these logits."""
-    mass = take(logits)
-    output = sample()
-    if mass is not None and output.logprobs_tensors is not None and sampler.logprobs_mode == "raw_logprobs":
-        output.logprobs_tensors = report(mass, output.logprobs_tensors)
-    return output
-
-
-# How a row is measured, and reported.
-
-
-def measure(logits: torch.Tensor, asked: Mapping[int, Asked], apply_mask: Callable[[], None]) -> None:
+def measure(logits: torch.Tensor, asked: Mapping[int, MassAsked], apply_mask: Callable[[], None]) -> None:
     """Apply the mask, and attach the log mass that it leaves to ``logits``, for ``take``. Does not wait for a GPU.
 
     Args:
