@@ -47,8 +47,8 @@ def write(file: str, content: bytes, folder: Path) -> None:
     (folder / file).write_bytes(content)
 
 
-def change_card(folder: Path, **members: Any) -> None:
-    write(CARD, json.dumps({"format": 1, **CARD_EN, **members}).encode(), folder)
+def with_card(**members: Any) -> Callable[[Path], object]:
+    return partial(write, CARD, json.dumps({"format": 1, **CARD_EN, **members}).encode())
 
 
 def check(adapter: Adapter, modules: dict[str, Shape], max_rank: int | None = None) -> None:
@@ -86,12 +86,12 @@ def test_a_damaged_one_is_refused_in_one_sentence(folder: Path, modules: dict[st
         (partial(write, WEIGHTS, b"no tensors"), f"{WEIGHTS} cannot be read"),
         (partial(write, CARD, b"{"), f"{CARD} cannot be read as JSON"),
         *(
-            (partial(change_card, **{name: value}), rf"wordbound\.json has a bad {name}")
+            (with_card(**{name: value}), rf"wordbound\.json has a bad {name}")
             for name, value in (
                 ("format", 2), ("languages", "en"), ("min_words", 0), ("max_words", True), ("base_model", 3)
             )
         ),
-        (partial(change_card, base_model="some/other"), "it was trained for some/other"),
+        (with_card(base_model="some/other"), "it was trained for some/other"),
         (with_config(rank_pattern={"q_proj": 8}), "the engine applies no rank_pattern"),
         (with_config(use_dora=True), "the engine applies no use_dora"),
     ]  # fmt: skip

@@ -96,8 +96,8 @@ class AnswerReader:
         Raises:
             ValueError: ``text`` is no answer of the schema.
         """
-        listed = [one for one in self.strings(text) if one.kind is not None]
-        numbers = [word.number for one in listed for word in self.readers[one.kind].words(one.text)]
+        listed = [(self.readers[one.kind], one.text) for one in self.strings(text) if one.kind is not None]
+        numbers = [word.number for reader, string in listed for word in reader.words(string)]
         # Words that were only added have numbers below 0, and no rank.
         return Coverage(len(numbers), len(set(numbers)), max([0, *numbers]))
 

@@ -1,8 +1,8 @@
 """The states of a JSON answer whose strings are texts of a list: which tokens may come next, and where they lead.
 
 A state is a set of *threads*, nearly always one, in one tuple of integers, so that it is followed, cached and sent like
-that of a text. A thread stands around the strings, at places of the schema's graph, or within a string, at a state of
-its text.
+that of a text. A thread stands outside the strings, at positions of the schema's graph, or within a string, at a state
+of its text.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.segmented.states import PlainStates
 from vocab.matching.states import NO_TOKENS, State
 from vocab.matching.structure.needs import ENDLESS
-from vocab.matching.structure.places import (
-    AROUND,
-    Places,
+from vocab.matching.structure.positions import (
+    OUTSIDE,
+    Positions,
     Thread,
     merge,
     pack_threads,
@@ -26,7 +26,7 @@ from vocab.matching.structure.places import (
     unpack,
     unpack_threads,
 )
-from vocab.matching.structure.rows import After, StructuredList
+from vocab.matching.structure.rows import StringEnd, StructuredList
 
 
 class StructuredStates:
@@ -44,7 +44,7 @@ class StructuredStates:
 
     @property
     def start(self) -> State:
-        return pack_threads([Thread(AROUND, self._of.start)])
+        return pack_threads([Thread(OUTSIDE, self._of.start)])
 
     def begin(self, place: int | None) -> State:
         """Return the state of an answer that begins; there is none that goes on after a text."""
@@ -61,8 +61,8 @@ class StructuredStates:
         budget = _without_stop(budget)
         for index, thread in enumerate(unpack_threads(state)):
             mask = out if not index else np.empty_like(out)
-            if thread.kind == AROUND:
-                self._fill_around(mask, thread.places, budget, stops)
+            if thread.kind == OUTSIDE:
+                self._fill_outside(mask, thread.positions, budget, stops)
             else:
                 self._fill_string(mask, thread, budget)
             if index:
@@ -80,12 +80,14 @@ class StructuredStates:
 
     def can_stop(self, state: State) -> bool:
         """Return whether an answer is complete, as ``ListStates.can_stop``."""
-        return any(thread.kind == AROUND and self._of.around(thread.places).can_end for thread in unpack_threads(state))
+        return any(
+            thread.kind == OUTSIDE and self._of.outside(thread.positions).can_end for thread in unpack_threads(state)
+        )
 
     def is_in_word(self, state: State) -> bool:
         """Return whether the answer ends in a word of a string, as ``ListStates.is_in_word``."""
         return any(
-            thread.kind != AROUND and self._strings[thread.kind - 1].is_in_word(thread.readings)
+            thread.kind != OUTSIDE and self._strings[thread.kind - 1].is_in_word(thread.readings)
             for thread in unpack_threads(state)
         )
 
@@ -93,7 +95,7 @@ class StructuredStates:
         """Return whether a token goes on with the open word, as ``ListStates.continues_word``."""
         after = {thread[:2]: thread.readings for thread in unpack_threads(target)}
         return any(
-            thread.kind != AROUND
+            thread.kind != OUTSIDE
             and thread[:2] in after
             and self._strings[thread.kind - 1].continues_word(thread.readings, token, after[thread[:2]])
             for thread in unpack_threads(state)
@@ -115,12 +117,12 @@ class StructuredStates:
         graph = self._of.graph
         try:
             threads = list(unpack_threads(state))
-            places = [place for thread in threads for place in unpack(thread.places)]
-            frames = [frame for place in places for frame in place.stack]
-            nodes = [place.node for place in places] + [frame for frame in frames if frame >= 0]
+            positions = [position for thread in threads for position in unpack(thread.positions)]
+            frames = [frame for position in positions for frame in position.stack]
+            nodes = [position.node for position in positions] + [frame for frame in frames if frame >= 0]
             repeats = [read_frame(frame)[0] for frame in frames if frame < 0]
             is_known = (
-                all(thread.kind <= len(self._strings) and thread.places for thread in threads)
+                all(thread.kind <= len(self._strings) and thread.positions for thread in threads)
                 and all(0 <= node < len(graph.nodes) for node in nodes)
                 and all(repeat < len(graph.repeats) for repeat in repeats)
             )
@@ -129,32 +131,32 @@ class StructuredStates:
         if not is_known:
             raise ValueError("this is no state of an answer of this schema")
         for thread in threads:
-            if thread.kind != AROUND:
+            if thread.kind != OUTSIDE:
                 self._strings[thread.kind - 1].check(thread.readings)
 
-    def _fill_around(self, out: Int32Array, places: Places, budget: int, stops: Int32Array) -> None:
-        around = self._of.around(places)
+    def _fill_outside(self, out: Int32Array, positions: Positions, budget: int, stops: Int32Array) -> None:
+        outside = self._of.outside(positions)
         out[:] = 0
-        for kind, after in around.openings:
-            left = self._left(budget, self._of.after(after))
+        for kind, after in outside.openings:
+            left = self._left(budget, self._of.string_end(after))
             if left is not None:
                 self._strings[kind].fill(self._scratch, self._strings[kind].start, left)
                 out[: self._of.num_words] |= self._scratch
-        set_token_bits(out, around.row.within(budget), True)
-        if around.can_end:
+        set_token_bits(out, outside.row.within(budget), True)
+        if outside.can_end:
             set_token_bits(out, stops, True)
 
     def _fill_string(self, out: Int32Array, thread: Thread, budget: int) -> None:
-        states, after = self._strings[thread.kind - 1], self._of.after(thread.places)
+        states, end = self._strings[thread.kind - 1], self._of.string_end(thread.positions)
         # Within an escape its second mark is text, and none that closes.
-        closing = after.closing.within(budget) if states.can_stop(thread.readings) else NO_TOKENS
-        left = self._left(budget, after)
+        closing = end.closing.within(budget) if states.can_stop(thread.readings) else NO_TOKENS
+        left = self._left(budget, end)
         if left is not None:
             states.fill(out, thread.readings, left, closing)
         else:
             out[:] = 0
             set_token_bits(out, closing, True)
-        row = after.after_marks(self._closing_marks(thread)) if after.marked else None
+        row = end.after_marks(self._closing_marks(thread)) if end.marked else None
         if row is not None:
             set_token_bits(out, row.within(budget), True)
 
@@ -171,31 +173,31 @@ class StructuredStates:
         targets = ((marks, states.target(thread.readings, marks, NO_BUDGET)) for marks in found)
         return tuple(marks for marks, target in targets if target and states.may_stop(target))
 
-    def _left(self, budget: int, after: After) -> int | None:
+    def _left(self, budget: int, end: StringEnd) -> int | None:
         """Return the budget of a string's text, its closing mark and what follows it aside; None where it has none."""
         if budget == NO_BUDGET:
             return NO_BUDGET
-        left = budget - 1 - after.need
+        left = budget - 1 - end.need
         return left if left >= 0 else None
 
     def _after_token(self, thread: Thread, token: int, budget: int) -> Iterator[Thread]:
         """Yield the threads that a token leads to."""
-        if thread.kind == AROUND:
-            around = self._of.around(thread.places)
-            if around.row.allows(token, budget):
-                yield from around.row.targets[token]
-            for kind, places in around.openings:
-                yield from self._within(Thread(1 + kind, places, self._strings[kind].start), token, budget)
+        if thread.kind == OUTSIDE:
+            outside = self._of.outside(thread.positions)
+            if outside.row.allows(token, budget):
+                yield from outside.row.targets[token]
+            for kind, positions in outside.openings:
+                yield from self._within(Thread(1 + kind, positions, self._strings[kind].start), token, budget)
             return
-        after = self._of.after(thread.places)
-        if after.closing.allows(token, budget) and self._may_close(thread, after, budget):
-            yield from after.closing.targets[token]
-        for marks, row in after.marked.items():
+        end = self._of.string_end(thread.positions)
+        if end.closing.allows(token, budget) and self._may_close(thread, end, budget):
+            yield from end.closing.targets[token]
+        for marks, row in end.marked.items():
             if row.allows(token, budget) and marks in self._closing_marks(thread):
                 yield from row.targets[token]
         yield from self._within(thread, token, budget)
 
-    def _may_close(self, thread: Thread, after: After, budget: int) -> bool:
+    def _may_close(self, thread: Thread, end: StringEnd, budget: int) -> bool:
         """Return whether a string may be closed, as in its mask."""
         states = self._strings[thread.kind - 1]
         if states.may_stop(thread.readings):
@@ -203,16 +205,16 @@ class StructuredStates:
         if not states.can_stop(thread.readings):
             return False
         self._scratch[:] = 0
-        if (left := self._left(budget, after)) is not None:
+        if (left := self._left(budget, end)) is not None:
             states.fill(self._scratch, thread.readings, left)
         return not self._scratch.any()
 
     def _within(self, thread: Thread, token: int, budget: int) -> Iterator[Thread]:
         """Yield the thread of a string that goes on with a token."""
-        left = self._left(budget, self._of.after(thread.places))
+        left = self._left(budget, self._of.string_end(thread.positions))
         states = self._strings[thread.kind - 1]
         if left is not None and (target := states.target(thread.readings, token, left)):
-            yield Thread(thread.kind, thread.places, target)
+            yield Thread(thread.kind, thread.positions, target)
 
 
 def _without_stop(budget: int) -> int:
