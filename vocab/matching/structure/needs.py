@@ -50,8 +50,8 @@ def measure(graph: Graph, tokens: StructureTokens, of_strings: Sequence[int]) ->
         has_changed = False
         for number in order:
             node, best = nodes[number], needs[number]
-            for target in steps[number]:
-                best = min(best, _more(needs[target], 1))
+            if steps[number]:
+                best = min(best, _more(min([needs[target] for target in steps[number]]), 1))
             for target in node.empty:
                 best = min(best, needs[target])
             for kind, after in node.strings:
