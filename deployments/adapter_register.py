@@ -19,10 +19,10 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, Self
 
+from deployments.adapter_files import CONFIG, FILES, WEIGHTS, Adapter, AdapterError
 from deployments.errors import ConflictError, OverloadedError
 from deployments.settings.service import Settings
 from deployments.storage import Location
-from vocab.adapters import CONFIG, FILES, WEIGHTS, Adapter, AdapterError
 
 _KEEP_S: Final = 3600.0
 """A copy that nobody has any more stays so long: longer than an answer may take."""

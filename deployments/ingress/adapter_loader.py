@@ -14,6 +14,7 @@ from fastapi import Request
 from pydantic import Field
 from starlette.responses import PlainTextResponse, Response
 
+from deployments.adapter_files import AdapterError
 from deployments.adapter_register import Register, Registered
 from deployments.contract import ENGINE_START_S
 from deployments.errors import (
@@ -31,7 +32,6 @@ from deployments.ingress.route import Routes
 from deployments.protocol.validation import Body, ModelName, validate
 from deployments.settings.service import Settings
 from deployments.settings.types import is_adapter_name
-from vocab.adapters import AdapterError
 
 _UNSUPPORTED: Final = ("is_3d_lora_weight", "lora_int_id")
 

@@ -1,7 +1,6 @@
 """The routes of files: a text or exercises as a file, and the text of a DOCX, EPUB, PDF, Markdown or plain file.
 
-A process of its own reads each file (``vocab.documents.process``): one that is made to take long, or much memory, ends
-with it.
+A process of its own reads each file (``file_process``): one that is made to take long, or much memory, ends with it.
 """
 
 import asyncio
@@ -23,6 +22,7 @@ from fastapi.responses import JSONResponse
 from deployments.errors import BadRequestError, InternalError, TooManyRequestsError
 from deployments.ingress.body import read_body, read_checked, read_query
 from deployments.ingress.connections.budgets import Backlog
+from deployments.ingress.file_process import REFUSED, command
 from deployments.ingress.route import Places, Routes
 from deployments.ingress.stream import WholeAnswer, api_errors, unless_client_leaves
 from deployments.page.docx_file import write_docx
@@ -39,7 +39,6 @@ from deployments.protocol.documents import (
 from deployments.protocol.openapi import BINARY, BYTES
 from deployments.settings.limits import MAX_CHECK_BYTES, Limits
 from deployments.settings.service import Settings
-from vocab.documents.process import REFUSED, command
 from vocab.documents.zipped import DAMAGED
 
 DOCUMENTS_AT_ONCE: Final = 4

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from deployments.adapter_files import Adapter
 from tests.pages import ROOT
 from tests.tiny_adapters import write_model
-from vocab.adapters import Adapter
 from wordbound.train.training import PROGRESS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.stress]

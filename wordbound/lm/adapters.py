@@ -2,8 +2,6 @@
 
 from itertools import count
 
-from vocab.adapters import Adapter
-
 UNKNOWN_ADAPTER = "unknown LoRA adapter: {!r}; load it by add_new_lora, or leave lora_name out"
 REMOVED_ADAPTER = "the LoRA adapter was removed or replaced before its rows were computed: ask again"
 
@@ -19,8 +17,8 @@ class WithAdapters:
         self._adapters: dict[str, str] = {}
         self._adapter_numbers = count(1)
 
-    def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
-        """Load an adapter under a name that was never used before. ValueError where it does not fit the model."""
+    def load_adapter(self, lora_path: str, loaded_name: str) -> None:
+        """Load an adapter under a name that was never used before; errors are those of ``add_new_lora``."""
         raise NotImplementedError
 
     def unload_adapter(self, loaded_name: str) -> None:
@@ -55,7 +53,7 @@ class WithAdapters:
                 f"or merge {str(lora_path)!r} into the model"
             )
         loaded_name = f"adapter{next(self._adapter_numbers)}"
-        self.load_adapter(Adapter.read(str(lora_path), str(lora_path)), loaded_name)
+        self.load_adapter(str(lora_path), loaded_name)
         replaced = self._adapters.get(lora_name)
         self._adapters[lora_name] = loaded_name
         self._unload(replaced)

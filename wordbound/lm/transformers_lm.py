@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 import torch
 from typing_extensions import override
 
-from vocab.adapters import CONFIG, WEIGHTS, Adapter, module_shapes
+from deployments.adapter_files import CONFIG, WEIGHTS, Adapter, module_shapes
 from wordbound.lm.adapters import REMOVED_ADAPTER
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.forwards import CachedTokens, TokenNode, can_pack, logits_at, packed_logits, padded_logits
@@ -251,7 +251,8 @@ class AsyncTransformer(AsyncLM):
             yield
 
     @override
-    def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
+    def load_adapter(self, lora_path: str, loaded_name: str) -> None:
+        adapter = Adapter.read(lora_path, lora_path)
         try:
             from peft import PeftConfig
             from safetensors.torch import load_file

@@ -22,8 +22,8 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.executor import Executor
 
+from deployments.adapter_files import Adapter, module_shapes
 from deployments.replica.engine.configuration import resolve_dtype
-from vocab.adapters import Adapter, module_shapes
 from vocab.vllm_plugin import register, use_plugin
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
 from vocab.vllm_plugin.own_probabilities import rows_args, rows_of
@@ -164,7 +164,8 @@ class AsyncVirtualLM(AsyncLM):
     # Adapters.
 
     @override
-    def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
+    def load_adapter(self, lora_path: str, loaded_name: str) -> None:
+        adapter = Adapter.read(lora_path, lora_path)
         config = self._lora_config
         if config is None:
             raise ValueError("this engine was started without adapters: give engine_opts={'enable_lora': True}")

@@ -21,9 +21,9 @@ from ray.serve.llm import LLMConfig
 from transformers import AutoConfig, AutoModelForCausalLM
 from vllm.platforms import current_platform
 
+from deployments.adapter_files import Adapter, AdapterError, Shape, module_shapes, smallest_rank
 from deployments.adapter_register import Register
 from deployments.settings.service import Settings, cache_dir
-from vocab.adapters import Adapter, AdapterError, Shape, module_shapes, smallest_rank
 from vocab.vllm_plugin.patches import CPU_ADAPTERS
 
 logger = logging.getLogger("ray.serve")

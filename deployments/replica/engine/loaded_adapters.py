@@ -8,13 +8,13 @@ from typing import Any, Final
 from ray.serve.llm.deployment import LLMServer
 from vllm.entrypoints.serve.lora.protocol import LoadLoRAAdapterRequest, UnloadLoRAAdapterRequest
 
+from deployments.adapter_files import Adapter, AdapterError, choose
 from deployments.adapter_register import Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError, printable
 from deployments.ray_private import serving_models
 from deployments.replica.engine import engine
 from deployments.replica.engine.engine_adapters import EngineAdapters
-from vocab.adapters import Adapter, AdapterError, choose
 
 logger = logging.getLogger("ray.serve")
 

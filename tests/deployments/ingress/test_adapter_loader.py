@@ -16,6 +16,7 @@ import httpx
 import pytest
 from ray.exceptions import ActorDiedError
 
+from deployments.adapter_files import WEIGHTS, AdapterError
 from deployments.adapter_register import Register, Registered
 from deployments.settings.keys import Key
 from deployments.settings.service import Settings
@@ -23,7 +24,6 @@ from tests.deployments.front import CHAT, KEY, KEY_SETTINGS, KEYS, MODEL, assert
 from tests.deployments.ingress.test_refusals import LOAD, UNLOAD
 from tests.deployments.stand_in import StandIn
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
-from vocab.adapters import WEIGHTS, AdapterError
 
 PRELOAD, SYNC = "preload_adapter", "sync_adapters"
 """What replicas are asked to do."""

@@ -192,7 +192,7 @@ async def test_a_key_has_one_process_at_a_time_and_no_variable_of_the_service() 
 
     async def watch() -> None:
         while True:
-            running = [child for child in psutil.Process().children() if "vocab.documents" in shown(child, "cmdline")]
+            running = [child for child in psutil.Process().children() if "file_process" in shown(child, "cmdline")]
             nums.add(len(running))
             environments.update(shown(child, "environ") for child in running)
             await asyncio.sleep(0.01)

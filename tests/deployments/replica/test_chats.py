@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from deployments.adapter_files import Adapter, Card
 from deployments.contract import Decoding
 from deployments.errors import ConflictError
 from deployments.replica.answers.forms import with_timing
@@ -18,7 +19,6 @@ from deployments.replica.prompt import hint_line
 from deployments.settings.service import Settings
 from tests.deployments.replica.toy_engine import Said
 from tests.deployments.replica.world import MODEL, SAMPLE, WORDS, ReplicaWorld, block, parts, read, refusal
-from vocab.adapters import Adapter, Card
 from vocab.matching.log_mass import UNMASKED_TOP, mark
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions

@@ -127,6 +127,16 @@ def pdf(paragraphs: Sequence[str], *, password: str | None = None, height_mm: fl
     return bytes(document.output())
 
 
+def pdf_of_lines(lines: Sequence[str]) -> bytes:
+    """A page of these lines, however long they are."""
+    document = FPDF(format=(400, 200))
+    document.add_page()
+    document.set_font("helvetica", size=8)
+    for line in lines:
+        document.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
+    return bytes(document.output())
+
+
 def damaged_lzma() -> bytes:
     """A DOCX whose parts are packed as LZMA, and have settings that there are not."""
     data = bytearray(packed_anew(docx(STORY), zipfile.ZIP_LZMA))

@@ -6,14 +6,14 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from unittest.mock import Mock
 
 import pytest
-from pypdf import PdfWriter
+from hypothesis import given
+from hypothesis import strategies as st
+from pypdf import PdfReader, PdfWriter
 
 from tests.vocab.documents.books import (
-    HOSTILE,
     STORY,
     damaged_lzma,
     docx,
@@ -25,44 +25,43 @@ from tests.vocab.documents.books import (
     packed_anew,
     parts_of,
     pdf,
+    pdf_of_lines,
     zipped,
 )
-from vocab import documents
-from vocab.documents import text_of
-from vocab.documents import zipped as zipped_module
+from vocab.documents import text_of, without_markup
 from vocab.errors import DocumentError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.text.checker import TextChecker
 
 SCAN = "no text in it"
-DAMAGED = "the file is damaged"
+DAMAGED = "the file is damaged; save it anew, or as plain text"
+TOO_MUCH = "it takes too much memory to read; save it anew, or as plain text"
+BOMB = f"<p>{'a' * (64 * 2**20 + 1)}</p>"
+ENTITIES = '<!DOCTYPE r [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><r>&b;</r>'
 
 
-def words_of(data: bytes, name: str = "story") -> Sequence[tuple[str, int | None, str]]:
+def words_of(data: bytes) -> Sequence[tuple[str, int | None, str]]:
     checker = TextChecker(load_word_list("en", None), ListOptions(numbers=True), 1000)
-    report = checker.check(text_of(data, name))
+    report = checker.check(text_of(data, "story"))
     return [(report.spelling(word), word.rank, word.reason) for word in report.words]
 
 
-@pytest.mark.parametrize("make", [docx, epub, pdf])
-def test_a_story_has_the_same_words_in_every_kind_of_file(make: Callable[[Sequence[str]], bytes]) -> None:
-    plain = "\n".join(STORY).replace("\u00ad", "").encode()
-    expected = words_of(plain)
-    assert tuple(word for word, _, _ in expected if word in ("extraordinarily", "twenty-one", "mother-in-law")) == (
-        "extraordinarily",
-        "twenty-one",
-        "mother-in-law",
-    )
-    assert words_of(make(STORY)) == expected
+def refusal(data: bytes) -> str:
+    """Why a file is not read; its text in brackets where it is."""
+    try:
+        return f"[{text_of(data, 'a')[:80]}]"
+    except DocumentError as error:
+        return str(error)
 
 
-def test_the_pdf_of_the_story_cuts_words_at_the_ends_of_lines_and_pages() -> None:
-    from pypdf import PdfReader
-
+def test_a_story_has_the_same_words_in_every_kind_of_file() -> None:
+    expected = words_of("\n".join(STORY).replace("\u00ad", "").encode())
+    assert {"extraordinarily", "twenty-one", "mother-in-law"} <= {word for word, _, _ in expected}
+    for make in (docx, epub, pdf):
+        assert words_of(make(STORY)) == expected, make
     pages = [page.extract_text() for page in PdfReader(io.BytesIO(pdf(STORY))).pages]
-    assert len(pages) > 2
-    assert any(page.endswith("-") for page in pages)
+    assert any(page.endswith("-") for page in pages[:-1]), "a word is cut at the end of a page"
     assert sum(page.count("-\n") for page in pages) > 2
 
 
@@ -84,26 +83,20 @@ def test_what_word_has_besides_words_is_read_as_a_reader_sees_it() -> None:
     assert text_of(docx_of(body, footnotes=note), "a") == "one\ttwo\nthree-fourfive\ncell\na note\n"
 
 
-@pytest.mark.parametrize(
-    ("page", "expected"),
-    [
+def test_pages_of_a_book_are_read_as_a_reader_sees_them() -> None:
+    ruby = "<p>o<b>n</b>e&nbsp;t&eacute;<script>x</script><style>y</style><ruby>r<rt>s</rt></ruby></p>"
+    for page, expected in (
         ("<p>one<br/>two</p>three", "\none\ntwo\nthree"),
-        (
-            "<p>o<b>n</b>e&nbsp;t&eacute;<script>x</script><style>y</style><ruby>r<rt>s</rt></ruby></p>",
-            "\none\xa0tér\n",
-        ),
+        (ruby, "\none\xa0tér\n"),
         ("<head><title>t</title></head><p>a\n   b</p>\n\n<div><p>c</p></div>", "\na b\nc\n"),
         ("<script/><p>a<![CDATA[ <b> ]]></p></rt>", "\na <b>\n"),
         ("e\u0301 ﬁn soft\u00adhyphen non\u2011breaking", "é fin softhyphen non-breaking"),
-    ],
-)
-def test_pages_of_a_book_are_read_as_a_reader_sees_them(page: str, expected: str) -> None:
-    assert text_of(epub_of({"a b.xhtml": page}), "a") == expected
+    ):
+        assert text_of(epub_of({"a b.xhtml": page}), "a") == expected, page
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
+def test_books_and_docx_files_may_have_other_encodings() -> None:
+    for page in (
         "<?xml version='1.0' encoding='iso-8859-1'?><p>café</p>".encode("iso-8859-1"),
         "<p>café</p>".encode("utf-16"),
         "<p>café</p>".encode("utf-16-be"),
@@ -111,45 +104,92 @@ def test_pages_of_a_book_are_read_as_a_reader_sees_them(page: str, expected: str
         in_encoding("windows-1252", encode="cp1252"),
         in_encoding("GB2312", encode="gbk"),
         *map(in_encoding, ("no-such", "idna", "undefined", "punycode", "utf-16", "hex", "rot13")),
-    ],
-)
-def test_pages_may_have_other_encodings(page: bytes) -> None:
-    assert text_of(epub_of({"a.xhtml": page}), "a") == "\ncafé\n"
+    ):
+        assert text_of(epub_of({"a.xhtml": page}), "a") == "\ncafé\n", page
+    for encoding, encode in (("iso-8859-1", "latin-1"), ("utf-16", "utf-16"), ("idna", "utf-8")):
+        assert text_of(docx_in_encoding(encoding, encode), "a") == "café\n", encoding
 
 
-@pytest.mark.parametrize(("encoding", "encode"), [("iso-8859-1", "latin-1"), ("utf-16", "utf-16"), ("idna", "utf-8")])
-def test_a_docx_may_have_other_encodings(encoding: str, encode: str) -> None:
-    assert text_of(docx_in_encoding(encoding, encode), "a") == "café\n"
+def test_the_lines_of_a_pdf_are_put_together_to_sentences_and_words() -> None:
+    for lines, expected in (
+        (["the cat sat on the", "mat. The dog", "barked."], "the cat sat on the mat. The dog barked."),
+        (
+            ["the cat sat on the mat.", "The dog barked at the cat"],
+            "the cat sat on the mat.\nThe dog barked at the cat",
+        ),
+        (["A title", "", "the cat sat on the mat and slept"], "A title\nthe cat sat on the mat and slept"),
+        (["the cat was under-", "standing all of it"], "the cat was understanding all of it"),
+        (["the soft hy\u00ad", "phen of a cat"], "the soft hyphen of a cat"),
+        (["the mother-in-", "law of the cat was"], "the mother-in-law of the cat was"),
+        (["a well-known cat, and a well-", "known dog there"], "a well-known cat, and a well-known dog there"),
+        (
+            ["it was wellknown and well-known, well-", "known of old"],
+            "it was wellknown and well-known, wellknown of old",
+        ),
+        (["from Stratford-", "Upon-Avon to London"], "from Stratford- Upon-Avon to London"),
+        (["in the years 1914-", "1918 there was war"], "in the years 1914- 1918 there was war"),
+    ):
+        assert text_of(pdf_of_lines(lines), "a") == expected
 
 
-@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
-def test_readers_raise_no_other_error(make: Callable[[], bytes]) -> None:
-    with suppress(DocumentError):
-        text_of(make(), "a")
+def test_markdown_is_read_without_its_markup() -> None:
+    for text, words in (
+        ("# A title\n\n- one *two* __three__\n> four | five |\n", "A title one two three four five"),
+        ("[a link](https://example.org/path_(x) 'title') and ![a picture](a.png)", "a link and a picture"),
+        ("[text][id] and [id]\n\n[id]: https://example.org 'title'\n[^1]: a note", "text and id 1 a note"),
+        ("see <https://example.org/x> or https://example.org/y, www.example.org.", "see or"),
+        ("before `code` and ``more ` code`` after ` alone", "before and after alone"),
+        ("```python\nimport os\n```\ntext\n~~~\ncode\n```\n~~~\nmore", "text more"),
+        ("```\nnever closed", ""),
+        ("````\n```\ncode\n````\ntext", "text"),
+        ("- item\n  ```\n  code\n  ```\n  text", "item text"),
+        ("```one line``` text", "text"),
+        ("---\ntitle: x\n---\ntext\n---\nmore", "text more"),
+        ("---\ntext without an end", "text without an end"),
+        ("+++\ntitle = 1\n+++\ntext", "text"),
+        ("one <b class='x'>two</b> <!-- three\nfour --> five<br>six", "one two five six"),
+        ("a &amp; b &#233; c & d", "a b c d"),
+        ("a < b and c > d", "a b and c d"),
+    ):
+        shown = "".join(char if char.isalnum() else " " for char in without_markup(text))
+        assert shown.split() == words.split(), text
+    assert text_of(b"`a` b", "x.md") == "    b"
+    assert text_of(b"`a` b", "x.txt") == "`a` b"
 
 
-@pytest.mark.parametrize(
-    ("error", "result"),
-    [
-        (RuntimeError("/usr/lib/secret.py"), "the file is damaged; save it anew, or as plain text"),
-        (RecursionError("too deep"), "it takes too much memory to read; save it anew, or as plain text"),
-    ],
-)
-def test_no_message_of_a_reader_is_passed_on(monkeypatch: pytest.MonkeyPatch, error: Exception, result: str) -> None:
-    monkeypatch.setattr("vocab.documents.pdf.text_of_pdf", Mock(side_effect=error))
-    with pytest.raises(DocumentError) as error_info:
-        text_of(pdf(STORY), "a")
-    assert str(error_info.value) == result
+@given(text=st.text() | st.text("`~[]()<>!-a&;:^# \n", max_size=60))
+def test_what_stays_of_markdown_is_where_it_was(text: str) -> None:
+    shown = without_markup(text)
+    assert len(shown) == len(text)
+    for before, after in zip(text, shown, strict=True):
+        assert after in (before, " ")
+        assert (before in "\n\r") == (after in "\n\r")
 
 
-def test_a_book_may_have_encrypted_fonts() -> None:
+def test_a_long_text_of_one_kind_is_read_in_one_pass() -> None:
+    begun = time.process_time()
+    for piece in ("<!--", "`", "``a", "](", "][", "<a", "[a", "&a", "```\n", "www.", "(", "---\n"):
+        assert len(without_markup(piece * 100_000)) == len(piece) * 100_000
+    book = epub_of({"one.xhtml": f"<p>A cat{'<b> </b>' * 300_000}sat.</p>"})
+    assert text_of(book, "a.epub").split() == ["A", "cat", "sat."]
+    line = "a" * 100_000
+    assert text_of(pdf_of_lines([line, "cat"]), "a") == f"{line} cat"
+    # Whatever is tried again at every place takes many minutes, of each of them.
+    assert time.process_time() - begun < 90
+
+
+def test_no_message_of_a_reader_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, message in ((RuntimeError("/usr/lib/secret.py"), DAMAGED), (RecursionError("too deep"), TOO_MUCH)):
+        monkeypatch.setattr("vocab.documents.pdf.text_of_pdf", Mock(side_effect=error))
+        assert refusal(pdf(STORY)) == message
+
+
+def test_a_book_may_have_encrypted_fonts_and_a_pdf_an_owner() -> None:
     reference = '<e xmlns="urn:e"><CipherReference URI="{}"/></e>'
     assert text_of(epub_of({"a.xhtml": "text"}, encryption=reference.format("OEBPS/font.otf")), "a") == "text"
-    with pytest.raises(DocumentError, match="the book is encrypted"):
-        text_of(epub_of({"a.xhtml": "text"}, encryption=reference.format("OEBPS/a.xhtml")), "a")
-
-
-def test_a_pdf_that_only_its_owner_may_change_is_read() -> None:
+    assert "the book is encrypted" in refusal(
+        epub_of({"a.xhtml": "text"}, encryption=reference.format("OEBPS/a.xhtml"))
+    )
     assert "elephant" in text_of(pdf(STORY, password=""), "a")
 
 
@@ -164,6 +204,22 @@ def with_encrypted_part(data: bytes) -> bytes:
     return bytes(changed)
 
 
+def with_damaged_part() -> bytes:
+    data = bytearray(docx(STORY))
+    place = data.find(b"word/document.xml") + len("word/document.xml") + 20
+    data[place : place + 8] = bytes(8)
+    return bytes(data)
+
+
+def with_false_size() -> bytes:
+    """The directory says that the part has ten bytes."""
+    data = bytearray(docx_of(BOMB))
+    place = data.rfind(b"PK\x01\x02", 0, data.rfind(b"word/document.xml"))
+    data[place + 24 : place + 28] = struct.pack("<I", 10)
+    assert zipfile.is_zipfile(io.BytesIO(data))
+    return bytes(data)
+
+
 def empty_pdf() -> bytes:
     writer, output = PdfWriter(), io.BytesIO()
     writer.add_blank_page(100, 100)
@@ -171,13 +227,8 @@ def empty_pdf() -> bytes:
     return output.getvalue()
 
 
-ENTITIES = '<!DOCTYPE r [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><r>&b;</r>'
-BOMB = "<p>" + "a" * (zipped_module.MAX_XML_BYTES + 1) + "</p>"
-
-
-@pytest.mark.parametrize(
-    ("make", "result"),
-    [
+def test_what_cannot_be_read_is_refused_in_half_a_line() -> None:
+    faults: list[tuple[Callable[[], bytes], str]] = [
         (lambda: b"", "the file is empty"),
         (lambda: b" \n", SCAN),
         (lambda: b"\xff\xfex", "not a text in UTF-8"),
@@ -188,6 +239,8 @@ BOMB = "<p>" + "a" * (zipped_module.MAX_XML_BYTES + 1) + "</p>"
         (lambda: docx(STORY)[:-200], DAMAGED),
         (lambda: docx(STORY).replace(b"word/document.xml", b"word/documenX.xml"), DAMAGED),
         (lambda: docx_of("<w:p>"), DAMAGED),
+        (with_damaged_part, DAMAGED),
+        (with_false_size, DAMAGED),
         (damaged_lzma, DAMAGED),
         (lambda: packed_anew(docx(STORY), zipfile.ZIP_BZIP2), DAMAGED),
         (lambda: docx_in_encoding("utf-32", "utf-32"), DAMAGED),
@@ -204,68 +257,34 @@ BOMB = "<p>" + "a" * (zipped_module.MAX_XML_BYTES + 1) + "</p>"
         (lambda: pdf(STORY)[:600], DAMAGED),
         (lambda: b"%PDF-1.7\n" + bytes(100), DAMAGED),
         (empty_pdf, SCAN),
+        (lambda: pdf_of_lines(["  "]), SCAN),
         (lambda: pdf(STORY, password="secret"), "the file is encrypted"),
-    ],
-)
-def test_what_cannot_be_read_is_refused_in_half_a_line(make: Callable[[], bytes], result: str) -> None:
-    with pytest.raises(DocumentError) as error_info:
-        text_of(make(), "a")
-    assert result in str(error_info.value)
-    assert "\n" not in str(error_info.value)
-    assert len(str(error_info.value)) < 120
-
-
-def test_a_damaged_part_is_refused() -> None:
-    data = bytearray(docx(STORY))
-    place = data.find(b"word/document.xml") + len("word/document.xml") + 20
-    data[place : place + 8] = bytes(8)
-    with pytest.raises(DocumentError, match=DAMAGED):
-        text_of(bytes(data), "a")
+    ]
+    wrong = []
+    for number, (make, message) in enumerate(faults):
+        result = refusal(make())
+        if message not in result or "\n" in result or len(result) >= 120:
+            wrong.append((number, message, result))
+    assert not wrong
 
 
 def test_bounds_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zipped_module, "MAX_PARTS", 4)
-    with pytest.raises(DocumentError, match="more than 4 files inside"):
-        text_of(zipped({str(number): "" for number in range(5)}), "a")
-    monkeypatch.setattr(documents, "MAX_FILE_BYTES", 2**20)
-    with pytest.raises(DocumentError, match="more than 1 MiB; send a part of it"):
-        text_of(bytes(2**20 + 1), "a")
-
-
-def test_long_pdf_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vocab.documents.zipped.MAX_PARTS", 4)
+    assert refusal(zipped({str(number): "" for number in range(5)})) == "more than 4 files inside"
+    monkeypatch.setattr("vocab.documents.MAX_FILE_BYTES", 2**20)
+    assert refusal(bytes(2**20 + 1)) == "more than 1 MiB; send a part of it"
     monkeypatch.setattr("vocab.documents.pdf.MAX_PAGES", 2)
-    with pytest.raises(DocumentError, match="more than 2 pages"):
-        text_of(pdf(STORY), "a")
+    assert "more than 2 pages" in refusal(pdf(STORY))
 
 
 def test_without_the_library_for_pdf_files_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdf", None)
-    with pytest.raises(DocumentError, match=r"pip install 'wordbound\[files\]'"):
-        text_of(pdf(STORY), "a")
+    assert "pip install 'wordbound[files]'" in refusal(pdf(STORY))
     assert "elephant" in text_of(docx(STORY), "a")
 
 
-def test_the_sizes_that_a_zip_file_claims_are_not_believed() -> None:
-    data = bytearray(docx_of(BOMB))
-    # Says that the part has ten bytes.
-    place = data.rfind(b"PK\x01\x02", 0, data.rfind(b"word/document.xml"))
-    data[place + 24 : place + 28] = struct.pack("<I", 10)
-    with pytest.raises(DocumentError):
-        text_of(bytes(data), "a")
-    assert zipfile.is_zipfile(io.BytesIO(data))
-
-
 def test_a_chapter_that_the_spine_names_often_is_read_once() -> None:
-    often = '<itemref idref="i0"/>' * 1_000
     book = epub_of({"one.xhtml": "<p>A cat sat.</p>"})
     [package] = [data for name, data in parts_of(book).items() if name.endswith("book.opf")]
-    data = packed_anew(book, book=package.replace(b"</spine>", often.encode() + b"</spine>"))
-    assert text_of(data, "a.epub").split() == ["A", "cat", "sat."]
-
-
-def test_a_line_of_blanks_is_read_in_one_pass() -> None:
-    data = epub_of({"one.xhtml": f"<p>A cat{'<b> </b>' * 300_000}sat.</p>"})
-    begun = time.process_time()
-    assert text_of(data, "a.epub").split() == ["A", "cat", "sat."]
-    # From each blank on, it was ten minutes.
-    assert time.process_time() - begun < 60
+    often = package.replace(b"</spine>", b'<itemref idref="i0"/>' * 1_000 + b"</spine>")
+    assert text_of(packed_anew(book, book=often), "a.epub").split() == ["A", "cat", "sat."]

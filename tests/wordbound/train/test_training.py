@@ -15,9 +15,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from deployments.adapter_files import Adapter
 from tests.pages import ROOT
 from tests.tiny_adapters import write_model
-from vocab.adapters import Adapter
 from wordbound.lm.word_list import WordList
 from wordbound.train.card import write_card
 from wordbound.train.config import TrainConfig

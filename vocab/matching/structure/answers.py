@@ -5,7 +5,7 @@ It reads the text alone and shares nothing with the states that wrote it.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -78,11 +78,7 @@ class AnswerReader:
         reader_of: Returns the reader of strings of a kind.
     """
 
-    place: None = None
-    """No answer goes on after a prefill."""
-
     def __init__(self, schema: PreparedSchema, reader_of: Callable[[StringKind], TextReader]) -> None:
-        self.schema = schema
         self.readers = [reader_of(kind) for kind in schema.kinds]
         self._root = json.loads(schema.text)
 
@@ -100,12 +96,10 @@ class AnswerReader:
         Raises:
             ValueError: ``text`` is no answer of the schema.
         """
-        listed = [(one.text, self.readers[one.kind]) for one in self.strings(text) if one.kind is not None]
-        numbers = {word.number for one, reader in listed for word in reader.words(one)}
-        read = [reader.coverage(one) for one, reader in listed]
-        return Coverage(
-            sum(one.num_words for one in read), len(numbers), max((one.max_rank for one in read), default=0)
-        )
+        listed = [(self.readers[one.kind], one.text) for one in self.strings(text) if one.kind is not None]
+        numbers = [word.number for reader, string in listed for word in reader.words(string)]
+        # Words that were only added have numbers below 0, and no rank.
+        return Coverage(len(numbers), len(set(numbers)), max([0, *numbers]))
 
     def num_fixed_strings(self, text: str) -> int:
         """Return how many strings of an answer the schema's author wrote: enumerated values, not names."""
@@ -126,7 +120,7 @@ class AnswerReader:
     @cached_property
     def fixed_texts(self) -> frozenset[str]:
         """Return all strings that the schema's author wrote and an answer may have, names too."""
-        return frozenset(text for text in _fixed_texts(self._root))
+        return frozenset(_fixed_texts(self._root))
 
 
 def _read(text: str, root: Any, is_text: Callable[[int, str], bool]) -> list[AnswerString]:
@@ -160,12 +154,10 @@ class _Walk:
         """Return the strings of a value that fits a schema; None for one that does not."""
         key = id(value), id(schema), pointer
         if key not in self._known:
-            self._known[key] = self._strings(value, schema, pointer)
+            self._known[key] = self._strings(value, {} if schema is True else schema, pointer)
         return self._known[key]
 
     def _strings(self, value: Any, schema: Any, pointer: str) -> list[AnswerString] | None:
-        if schema is True:
-            return self._any(value, pointer)
         if "$ref" in schema:
             return self.strings(value, self._resolve(schema["$ref"]), pointer)
         if "const" in schema:
@@ -176,25 +168,14 @@ class _Walk:
         if "anyOf" in schema:
             tried = (self.strings(value, one, pointer) for one in schema["anyOf"])
             return next((found for found in tried if found is not None), None)
-        if "type" not in schema:
-            return self._any(value, pointer)
-        return self._of_type(value, schema, pointer)
-
-    def _of_type(self, value: Any, schema: Any, pointer: str) -> list[AnswerString] | None:
-        kind = schema["type"]
-        if kind == "object":
-            return self._object(value, schema, pointer) if isinstance(value, _Members) else None
-        if kind == "array":
-            if type(value) is not list or not schema.get("minItems", 0) <= len(value) <= schema.get(
-                "maxItems", len(value)
-            ):
-                return None
-            return self._joined(
-                self.strings(one, schema.get("items", True), f"{pointer}/{index}") for index, one in enumerate(value)
-            )
-        if kind in ("integer", "number"):
-            return [] if _is_number(value, schema) else None
-        return [] if {"boolean": bool, "null": type(None)}[kind] is type(value) else None
+        if "type" in schema and not _has_type(value, schema):
+            return None
+        if isinstance(value, _Members):
+            return self._object(value, schema, pointer)
+        if isinstance(value, list):
+            items = schema.get("items", True)
+            return _joined(self.strings(one, items, f"{pointer}/{index}") for index, one in enumerate(value))
+        return self._listed(value, PLAIN_NUMBER, pointer) if isinstance(value, str) else []
 
     def _object(self, value: _Members, schema: Any, pointer: str) -> list[AnswerString] | None:
         properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
@@ -210,30 +191,12 @@ class _Walk:
                 return None
             else:
                 parts += [self._listed(name, KEY_NUMBER, here), self.strings(member, others, here)]
-        return self._joined(iter(parts))
-
-    def _any(self, value: Any, pointer: str) -> list[AnswerString] | None:
-        """Return the strings of a value of any form."""
-        if isinstance(value, str):
-            return self._listed(value, PLAIN_NUMBER, pointer)
-        if isinstance(value, _Members):
-            return self._object(value, {}, pointer)
-        if isinstance(value, list):
-            return self._joined(self.strings(one, True, f"{pointer}/{index}") for index, one in enumerate(value))
-        return []
+        return _joined(parts)
 
     def _listed(self, value: Any, kind: int, pointer: str) -> list[AnswerString] | None:
         """Return a string that is a text of the list; None for any other value."""
         is_text = isinstance(value, str) and self._is_text(kind, value)
         return [AnswerString(pointer, value, kind)] if is_text else None
-
-    def _joined(self, parts: Iterator[list[AnswerString] | None]) -> list[AnswerString] | None:
-        joined: list[AnswerString] = []
-        for part in parts:
-            if part is None:
-                return None
-            joined += part
-        return joined
 
     def _resolve(self, reference: str) -> Any:
         """Return the schema that a reference leads to."""
@@ -257,13 +220,8 @@ class FollowedAnswer:
         self.num_whole = 0
 
     @property
-    def is_whole(self) -> bool:
-        """Return whether the answer so far is whole words, if its last one does not go on."""
-        return self._string is None or self._string.is_whole
-
-    @property
     def is_settled(self) -> bool:
-        """Return whether it is whole, and no later character can be part of its last word."""
+        """Return whether the answer so far is whole words, and no later character can be part of its last one."""
         return self._string is None or self._string.is_settled
 
     def add(self, text: str) -> bool:
@@ -273,18 +231,17 @@ class FollowedAnswer:
     def _read(self, character: str) -> bool:
         """Read a character; return whether the string in which it stands may be one of the list, or the author's."""
         self._num_read += 1
-        if self._string is not None:
-            may_be = self._string.add(character, self._num_read)
-            is_closed = self._string.is_closed
-            self.num_whole = self._num_read if is_closed else max(self.num_whole, self._string.whole_end)
-            if is_closed:
-                self._string = None
-            return may_be
-        if character == '"':
-            self._string = _OpenString(self._reader)
-        else:
-            self.num_whole = self._num_read
-        return True
+        if self._string is None:
+            if character == '"':
+                self._string = _OpenString(self._reader)
+            else:
+                self.num_whole = self._num_read
+            return True
+        may_be = self._string.add(character, self._num_read)
+        self.num_whole = max(self.num_whole, self._string.whole_end)
+        if self._string.is_closed:
+            self._string = None
+        return may_be
 
 
 class _OpenString:
@@ -292,7 +249,7 @@ class _OpenString:
 
     Attributes:
         is_closed: Its closing quotation mark was read.
-        whole_end: Where in the answer its last whole word ends; 0 for none.
+        whole_end: Where in the answer its last whole word ends, or it itself; 0 for none.
     """
 
     def __init__(self, reader: AnswerReader) -> None:
@@ -305,19 +262,14 @@ class _OpenString:
         self.whole_end = 0
 
     @property
-    def is_whole(self) -> bool:
-        """Return whether it is whole words so far, if the last one does not go on."""
-        return any(one.is_whole for one in self._followed)
-
-    @property
     def is_settled(self) -> bool:
         return any(one.is_settled for one in self._followed)
 
     def add(self, character: str, end: int) -> bool:
         """Read a character, which ends at ``end`` in the answer; return False where no string begins so."""
         if not self._escape and character == '"':
-            self.is_closed = True
-            return self._text in self._fixed or self.is_whole
+            self.is_closed, self.whole_end = True, end
+            return self._text in self._fixed or any(one.is_whole for one in self._followed)
         self._escape += character
         read = _unescape(self._escape)
         if read is None:
@@ -343,8 +295,25 @@ def _unescape(written: str) -> str | None:
     return chr(int(written[2:], 16)) if len(written) == len("\\u0000") else None
 
 
-def _is_number(value: Any, schema: Any) -> bool:
-    """Return whether a value is a number of a type within its bounds."""
+def _joined(parts: Iterable[list[AnswerString] | None]) -> list[AnswerString] | None:
+    """Return the strings of all parts; None where one does not fit."""
+    joined: list[AnswerString] = []
+    for part in parts:
+        if part is None:
+            return None
+        joined += part
+    return joined
+
+
+def _has_type(value: Any, schema: Any) -> bool:
+    """Return whether a value has a schema's type, and is within its bounds; strings have placeholders instead."""
+    kind = schema["type"]
+    if kind == "object":
+        return isinstance(value, _Members)
+    if kind == "array":
+        return type(value) is list and schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
+    if kind in ("boolean", "null"):
+        return isinstance(value, bool) if kind == "boolean" else value is None
     if type(value) not in (int, float) or (schema["type"] == "integer" and value % 1):
         return False
     return bool(

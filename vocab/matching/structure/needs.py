@@ -9,15 +9,9 @@ from vocab.matching.structure.tokens import Spellings, StructureTokens
 ENDLESS: Final = 1 << 40
 """Tokens, where no answer is reached."""
 
-_TOKEN: Final = 1 << 16
-"""A need is one number here: tokens times this, and the depth, so that fewer tokens go first."""
-
-_MOST_DEPTH: Final = _TOKEN - 1
-_NEVER: Final = ENDLESS * _TOKEN
-
 
 class Need(NamedTuple):
-    """What it takes to come to the end of a rule.
+    """What it takes to come to the end of a rule; of two the one with fewer tokens is less.
 
     Attributes:
         num_tokens: The fewest tokens.
@@ -26,6 +20,16 @@ class Need(NamedTuple):
 
     num_tokens: int
     depth: int
+
+
+_NEVER: Final = Need(ENDLESS, 0)
+
+
+def after_rule(rule: Need, times: int, after: Need) -> Need:
+    """Return the need of a rule so many times, and of what follows it."""
+    if not times:
+        return after
+    return Need(min(rule.num_tokens * times + after.num_tokens, ENDLESS), max(rule.depth + 1, after.depth))
 
 
 def measure(graph: Graph, tokens: StructureTokens, of_strings: Sequence[int]) -> list[Need]:
@@ -37,7 +41,7 @@ def measure(graph: Graph, tokens: StructureTokens, of_strings: Sequence[int]) ->
         of_strings: The fewest tokens of a string of each kind, with its quotation marks.
     """
     nodes, starts = graph.nodes, graph.starts
-    needs = [0 if node.is_end else _NEVER for node in nodes]
+    needs = [Need(0, 0) if node.is_end else _NEVER for node in nodes]
     steps = [_token_targets(nodes, number, tokens.spellings) if node.bytes else () for number, node in enumerate(nodes)]
     # Each after those that it leads to, but where rules come within themselves: so most needs are found at once.
     order = _order(graph)
@@ -46,23 +50,22 @@ def measure(graph: Graph, tokens: StructureTokens, of_strings: Sequence[int]) ->
         has_changed = False
         for number in order:
             node, best = nodes[number], needs[number]
-            for target in steps[number]:
-                if needs[target] + _TOKEN < best:
-                    best = needs[target] + _TOKEN
+            if steps[number]:
+                best = min(best, _more(min([needs[target] for target in steps[number]]), 1))
             for target in node.empty:
                 best = min(best, needs[target])
             for kind, after in node.strings:
-                best = min(best, needs[after] + of_strings[kind] * _TOKEN)
+                best = min(best, _more(needs[after], of_strings[kind]))
             for rule, after in node.calls:
                 is_last = nodes[after].is_only_end
-                best = min(best, needs[starts[rule]] if is_last else _both(needs[starts[rule]], 1, needs[after]))
+                best = min(best, needs[starts[rule]] if is_last else after_rule(needs[starts[rule]], 1, needs[after]))
             for repeat in node.repeats:
                 rule, least, _, after = graph.repeats[repeat]
-                best = min(best, _both(needs[starts[rule]], least, needs[after]))
+                best = min(best, after_rule(needs[starts[rule]], least, needs[after]))
             if best < needs[number]:
                 needs[number] = best
                 has_changed = True
-    return [Need(min(need // _TOKEN, ENDLESS), need % _TOKEN) for need in needs]
+    return needs
 
 
 def _order(graph: Graph) -> list[int]:
@@ -94,12 +97,8 @@ def _targets(graph: Graph, number: int) -> Iterator[int]:
         yield from (graph.repeats[repeat].after, graph.starts[graph.repeats[repeat].rule])
 
 
-def _both(inner: int, times: int, after: int) -> int:
-    """Return the need of a rule so many times, and of what follows it."""
-    if not times:
-        return after
-    num_tokens = min(inner // _TOKEN * times + after // _TOKEN, ENDLESS)
-    return num_tokens * _TOKEN + min(max(inner % _TOKEN + 1, after % _TOKEN), _MOST_DEPTH)
+def _more(need: Need, num_tokens: int) -> Need:
+    return Need(need.num_tokens + num_tokens, need.depth)
 
 
 def _token_targets(nodes: list[Node], number: int, trie: Spellings) -> Sequence[int]:

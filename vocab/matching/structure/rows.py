@@ -1,6 +1,6 @@
-"""What may come at each place of a JSON answer, for one schema and list: rows of tokens, made when they are needed.
+"""What may come at each position of a JSON answer, for one schema and list: rows of tokens, made when they are needed.
 
-Around the strings the graph says which tokens may come; within one, its list. A token may lie across the border: it
+Outside the strings the graph says which tokens may come; within one, its list. A token may lie across the border: it
 begins with marks and the quotation mark that closes a string, or ends with one that opens the next.
 """
 
@@ -17,12 +17,12 @@ from vocab.matching.controls import Controls
 from vocab.matching.list_kinds import PlainStates, control
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.structure.graph import NO_LIMIT, Graph
-from vocab.matching.structure.needs import ENDLESS, Need, measure
-from vocab.matching.structure.places import (
-    AROUND,
-    MAX_PLACES,
-    Place,
-    Places,
+from vocab.matching.structure.needs import ENDLESS, Need, after_rule, measure
+from vocab.matching.structure.positions import (
+    MAX_POSITIONS,
+    OUTSIDE,
+    Position,
+    Positions,
     Stack,
     Thread,
     merge,
@@ -36,16 +36,16 @@ from vocab.matching.structure.tokens import NO_TOKEN, QUOTE, Spellings, Structur
 from vocab.matching.text_states import TextStates
 
 MAX_OPEN: Final = 64
-"""Rules that are open around a place: thirty or more objects and arrays in one another. Deeper ones are not begun."""
+"""Rules that are open at a position: thirty or more objects and arrays in one another. Deeper ones are not begun."""
 
 MAX_ROWS: Final = 4096
 """Of one schema and list that are cached, a few kilobytes each."""
 
 
 class _Expanded(NamedTuple):
-    """The places that are reached without a byte and go on, and whether the answer may end there."""
+    """The positions that are reached without a byte and go on, and whether the answer may end there."""
 
-    leaves: tuple[Place, ...]
+    leaves: tuple[Position, ...]
     can_end: bool
 
 
@@ -80,21 +80,21 @@ class Row:
         return Row({**self.targets, **other.targets}, {**self._need_of, **other._need_of})
 
 
-class Around(NamedTuple):
-    """What may come around the strings.
+class Outside(NamedTuple):
+    """What may come outside the strings.
 
     Attributes:
         row: Tokens that begin there.
-        openings: The strings that may begin, each with its kind and the places after it.
+        openings: The strings that may begin, each with its kind and the positions after it.
         can_end: The answer may end.
     """
 
     row: Row
-    openings: tuple[tuple[int, Places], ...]
+    openings: tuple[tuple[int, Positions], ...]
     can_end: bool
 
 
-class After(NamedTuple):
+class StringEnd(NamedTuple):
     """What may come where a string ends.
 
     Attributes:
@@ -142,14 +142,14 @@ class StructuredList:
         self.strings = self.string_states()
         fewest = [states.tokens_to_end(states.start) for states in self.strings]
         self.needs = measure(graph, tokens, [ENDLESS if few is None else few + 1 for few in fewest])
-        self.start: Places = pack([Place(graph.starts[graph.root], ())])
+        self.start: Positions = pack([Position(graph.starts[graph.root], ())])
         need = self.needs[graph.starts[graph.root]]
         if need.num_tokens >= ENDLESS:
             raise StructureError("a string that must come cannot be written in the word list")
         if need.depth > MAX_OPEN:
             raise StructureError("its shortest answer is nested too deeply: make it flatter")
-        self._around: OrderedDict[Places, Around] = OrderedDict()
-        self._after: OrderedDict[Places, After] = OrderedDict()
+        self._outside: OrderedDict[Positions, Outside] = OrderedDict()
+        self._string_ends: OrderedDict[Positions, StringEnd] = OrderedDict()
         self._needs_after: dict[int, Need] = {}
         self._closing_marks: dict[tuple[int, int], tuple[int, ...]] = {}
         self._lock = Lock()
@@ -157,7 +157,7 @@ class StructuredList:
     @property
     def num_bytes(self) -> int:
         """Estimate the bytes of the graph and of the rows made so far, without those of the lists."""
-        return 200 * len(self.graph.nodes) + 8192 * (len(self._around) + len(self._after))
+        return 200 * len(self.graph.nodes) + 8192 * (len(self._outside) + len(self._string_ends))
 
     def string_states(self) -> tuple[TextStates, ...]:
         """Return the states of strings by kind, for one text."""
@@ -166,26 +166,26 @@ class StructuredList:
             for states, kind in zip(self.lists, self.kinds, strict=True)
         )
 
-    def around(self, places: Places) -> Around:
-        """Return what may come at places around the strings, cached."""
+    def outside(self, positions: Positions) -> Outside:
+        """Return what may come at positions outside the strings, cached."""
         with self._lock:
-            found = self._around.get(places)
+            found = self._outside.get(positions)
             if found is None:
-                found = self._around[places] = self._make_around(places)
-                while len(self._around) > MAX_ROWS:
-                    self._around.popitem(last=False)
-            self._around.move_to_end(places)
+                found = self._outside[positions] = self._make_outside(positions)
+                while len(self._outside) > MAX_ROWS:
+                    self._outside.popitem(last=False)
+            self._outside.move_to_end(positions)
             return found
 
-    def after(self, places: Places) -> After:
-        """Return what may come where a string ends before these places, cached."""
+    def string_end(self, positions: Positions) -> StringEnd:
+        """Return what may come where a string ends before these positions, cached."""
         with self._lock:
-            found = self._after.get(places)
+            found = self._string_ends.get(positions)
             if found is None:
-                found = self._after[places] = self._make_after(places)
-                while len(self._after) > MAX_ROWS:
-                    self._after.popitem(last=False)
-            self._after.move_to_end(places)
+                found = self._string_ends[positions] = self._make_string_end(positions)
+                while len(self._string_ends) > MAX_ROWS:
+                    self._string_ends.popitem(last=False)
+            self._string_ends.move_to_end(positions)
             return found
 
     def closing_marks(self, kind: int, reading: int) -> tuple[int, ...]:
@@ -201,57 +201,57 @@ class StructuredList:
             self._closing_marks[kind, gap] = known
         return known
 
-    def need(self, places: Places) -> int:
-        """Return how few tokens complete an answer from places."""
+    def need(self, positions: Positions) -> int:
+        """Return how few tokens complete an answer from positions."""
         return min(
-            self.needs[place.node].num_tokens + sum(self._need_after(frame).num_tokens for frame in place.stack)
-            for place in unpack(places)
+            self.needs[position.node].num_tokens + sum(self._need_after(frame).num_tokens for frame in position.stack)
+            for position in unpack(positions)
         )
 
     def need_of(self, thread: Thread, strings: Sequence[TextStates]) -> int:
         """Return how few tokens complete an answer from a thread."""
-        if thread.kind == AROUND:
-            return self.need(thread.places)
+        if thread.kind == OUTSIDE:
+            return self.need(thread.positions)
         to_end = strings[thread.kind - 1].tokens_to_end(thread.readings)
-        return ENDLESS if to_end is None else to_end + 1 + self.need(thread.places)
+        return ENDLESS if to_end is None else to_end + 1 + self.need(thread.positions)
 
     # What is reached without a byte.
 
-    def _expand(self, places: Iterable[Place]) -> _Expanded:
-        """Return the places that go on with bytes or strings."""
+    def _expand(self, positions: Iterable[Position]) -> _Expanded:
+        """Return the positions that go on with bytes or strings."""
         graph = self.graph
-        todo, seen = list(places), set[Place]()
-        leaves: list[Place] = []
+        todo, seen = list(positions), set[Position]()
+        leaves: list[Position] = []
         can_end = False
         while todo:
-            place = todo.pop()
-            if place in seen or len(seen) > MAX_PLACES:
+            position = todo.pop()
+            if position in seen or len(seen) > MAX_POSITIONS:
                 continue
-            seen.add(place)
-            number, stack = place
+            seen.add(position)
+            number, stack = position
             node = graph.nodes[number]
             if node.bytes or node.strings:
-                leaves.append(Place(number, stack))
-            todo += [Place(target, stack) for target in node.empty]
+                leaves.append(Position(number, stack))
+            todo += [Position(target, stack) for target in node.empty]
             for rule, after in node.calls:
                 todo += self._opened(rule, stack, after)
             for repeat in node.repeats:
                 if not graph.repeats[repeat].least:
-                    todo.append(Place(graph.repeats[repeat].after, stack))
+                    todo.append(Position(graph.repeats[repeat].after, stack))
                 todo += self._begun(repeat, stack, 1)
             if node.is_end and stack:
                 rest = stack[:-1]
                 if stack[-1] >= 0:
-                    todo.append(Place(stack[-1], rest))
+                    todo.append(Position(stack[-1], rest))
                 else:
                     repeat, count = read_frame(stack[-1])
                     if count >= graph.repeats[repeat].least:
-                        todo.append(Place(graph.repeats[repeat].after, rest))
+                        todo.append(Position(graph.repeats[repeat].after, rest))
                     todo += self._begun(repeat, rest, count + 1)
             can_end = can_end or (node.is_end and not stack)
         return _Expanded(tuple(leaves), can_end)
 
-    def _begun(self, repeat: int, stack: Stack, count: int) -> Iterator[Place]:
+    def _begun(self, repeat: int, stack: Stack, count: int) -> Iterator[Position]:
         """Yield where a rule begins that is repeated, if it may."""
         rule, least, most, _ = self.graph.repeats[repeat]
         if most == NO_LIMIT:
@@ -260,20 +260,20 @@ class StructuredList:
             return
         yield from self._opened(rule, stack, write_frame(repeat, count))
 
-    def _opened(self, rule: int, stack: Stack, frame: int) -> Iterator[Place]:
+    def _opened(self, rule: int, stack: Stack, frame: int) -> Iterator[Position]:
         """Yield where a rule begins, unless it would be too deep to be ended."""
         start = self.graph.starts[rule]
         need, after = self.needs[start], self._need_after(frame)
         if frame >= 0 and self.graph.nodes[frame].is_only_end:
             # A chain of rules, each the last of the one before, opens no more and more.
             if need.num_tokens < ENDLESS and len(stack) + need.depth <= MAX_OPEN:
-                yield Place(start, stack)
+                yield Position(start, stack)
         elif (
             max(len(stack) + 1 + need.depth, len(stack) + after.depth) <= MAX_OPEN
             and need.num_tokens < ENDLESS
             and after.num_tokens < ENDLESS
         ):
-            yield Place(start, (*stack, frame))
+            yield Position(start, (*stack, frame))
 
     def _need_after(self, frame: int) -> Need:
         """Return the need of what follows an open rule, in the rule around it."""
@@ -283,19 +283,15 @@ class StructuredList:
         if known is None:
             repeat, count = read_frame(frame)
             rule, least, _, after = self.graph.repeats[repeat]
-            known, times = self.needs[after], max(least - count, 0)
-            if times:
-                inner = self.needs[self.graph.starts[rule]]
-                num_tokens = min(inner.num_tokens * times + known.num_tokens, ENDLESS)
-                known = Need(num_tokens, max(inner.depth + 1, known.depth))
+            known = after_rule(self.needs[self.graph.starts[rule]], max(least - count, 0), self.needs[after])
             self._needs_after[frame] = known
         return known
 
-    def _advance(self, expanded: _Expanded, byte: int) -> list[Place]:
-        """Return the places after a byte."""
+    def _advance(self, expanded: _Expanded, byte: int) -> list[Position]:
+        """Return the positions after a byte."""
         nodes = self.graph.nodes
         return [
-            Place(target, leaf.stack)
+            Position(target, leaf.stack)
             for leaf in expanded.leaves
             for first, last, target in nodes[leaf.node].bytes
             if first <= byte <= last and self._can_go_on(target, leaf.stack)
@@ -306,37 +302,39 @@ class StructuredList:
         need = self.needs[node]
         return need.num_tokens < ENDLESS and len(stack) + need.depth <= MAX_OPEN
 
-    def _openings(self, expanded: _Expanded) -> dict[int, Places]:
-        """Return the strings that may begin, by kind, each with the places after it."""
-        found: dict[int, list[Place]] = {}
+    def _openings(self, expanded: _Expanded) -> dict[int, Positions]:
+        """Return the strings that may begin, by kind, each with the positions after it."""
+        found: dict[int, list[Position]] = {}
         for leaf in expanded.leaves:
             for kind, after in self.graph.nodes[leaf.node].strings:
                 if self._can_go_on(after, leaf.stack):
-                    found.setdefault(kind, []).append(Place(after, leaf.stack))
-        return {kind: pack(places) for kind, places in found.items()}
+                    found.setdefault(kind, []).append(Position(after, leaf.stack))
+        return {kind: pack(positions) for kind, positions in found.items()}
 
     # Rows.
 
-    def _make_around(self, places: Places) -> Around:
-        expanded = self._expand(unpack(places))
-        rows = self._rows(self.tokens.spellings, 0, places)
-        return Around(rows[NO_TOKEN], tuple(self._openings(expanded).items()), expanded.can_end)
+    def _make_outside(self, positions: Positions) -> Outside:
+        expanded = self._expand(unpack(positions))
+        rows = self._rows(self.tokens.spellings, 0, positions)
+        return Outside(rows[NO_TOKEN], tuple(self._openings(expanded).items()), expanded.can_end)
 
-    def _make_after(self, places: Places) -> After:
+    def _make_string_end(self, positions: Positions) -> StringEnd:
         closings = self.tokens.closings
         mark = closings.children(0).get(QUOTE)
-        rows = {NO_TOKEN: Row({}, {})} if mark is None else self._rows(closings, mark, places)
+        rows = {NO_TOKEN: Row({}, {})} if mark is None else self._rows(closings, mark, positions)
         closing = rows.pop(NO_TOKEN)
-        return After(self.need(places), closing, {before: row for before, row in rows.items() if row.targets}, {})
+        return StringEnd(
+            self.need(positions), closing, {before: row for before, row in rows.items() if row.targets}, {}
+        )
 
-    def _rows(self, spellings: Spellings, start: int, places: Places) -> dict[int, Row]:
-        """Return the rows of the tokens below a node that may come at places, by what stands before in them."""
+    def _rows(self, spellings: Spellings, start: int, positions: Positions) -> dict[int, Row]:
+        """Return the rows of the tokens below a node that may come at positions, by what stands before in them."""
         targets: dict[int, dict[int, list[Thread]]] = {NO_TOKEN: {}}
-        todo = [(start, places)]
+        todo = [(start, positions)]
         while todo:
             node, here = todo.pop()
             for token, before in spellings.at(node):
-                targets.setdefault(before, {}).setdefault(token, []).append(Thread(AROUND, here))
+                targets.setdefault(before, {}).setdefault(token, []).append(Thread(OUTSIDE, here))
             expanded, children = self._expand(unpack(here)), spellings.children(node)
             if node and QUOTE in children:
                 for kind, after in self._openings(expanded).items():
@@ -355,7 +353,7 @@ class StructuredList:
         ranges = {edge[:2] for leaf in expanded.leaves for edge in self.graph.nodes[leaf.node].bytes}
         return [byte for byte in among if any(first <= byte <= last for first, last in ranges)]
 
-    def _opened_with(self, kind: int, after: Places, token: int) -> Iterator[Thread]:
+    def _opened_with(self, kind: int, after: Positions, token: int) -> Iterator[Thread]:
         """Yield the thread within a string that begins with a token."""
         if token != NO_TOKEN and (readings := self.strings[kind].target(self.strings[kind].start, token, NO_BUDGET)):
             yield Thread(1 + kind, after, readings)

@@ -1,8 +1,8 @@
 """The states of a JSON answer whose strings are texts of a list: which tokens may come next, and where they lead.
 
 A state is a set of *threads*, nearly always one, in one tuple of integers, so that it is followed, cached and sent like
-that of a text. A thread stands around the strings, at places of the schema's graph, or within a string, at a state of
-its text.
+that of a text. A thread stands outside the strings, at positions of the schema's graph, or within a string, at a state
+of its text.
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.structure.needs import ENDLESS
-from vocab.matching.structure.places import (
-    AROUND,
-    Places,
+from vocab.matching.structure.positions import (
+    OUTSIDE,
+    Positions,
     Thread,
     merge,
     pack_threads,
@@ -22,7 +22,7 @@ from vocab.matching.structure.places import (
     unpack,
     unpack_threads,
 )
-from vocab.matching.structure.rows import After, StructuredList
+from vocab.matching.structure.rows import StringEnd, StructuredList
 from vocab.matching.text_states import NO_TOKENS, State, TextStates
 
 
@@ -41,7 +41,7 @@ class StructuredStates(TextStates):
 
     @property
     def start(self) -> State:
-        return pack_threads([Thread(AROUND, self._of.start)])
+        return pack_threads([Thread(OUTSIDE, self._of.start)])
 
     def begin(self, place: int | None) -> State:
         if place is not None:
@@ -56,8 +56,8 @@ class StructuredStates(TextStates):
         budget = _without_stop(budget)
         for index, thread in enumerate(unpack_threads(state)):
             mask = out if not index else np.empty_like(out)
-            if thread.kind == AROUND:
-                self._fill_around(mask, thread.places, budget, stops)
+            if thread.kind == OUTSIDE:
+                self._fill_outside(mask, thread.positions, budget, stops)
             else:
                 self._fill_string(mask, thread, budget)
             if index:
@@ -73,18 +73,20 @@ class StructuredStates(TextStates):
         return pack_threads(merge(found)) if found else ()
 
     def can_stop(self, state: State) -> bool:
-        return any(thread.kind == AROUND and self._of.around(thread.places).can_end for thread in unpack_threads(state))
+        return any(
+            thread.kind == OUTSIDE and self._of.outside(thread.positions).can_end for thread in unpack_threads(state)
+        )
 
     def is_in_word(self, state: State) -> bool:
         return any(
-            thread.kind != AROUND and self._strings[thread.kind - 1].is_in_word(thread.readings)
+            thread.kind != OUTSIDE and self._strings[thread.kind - 1].is_in_word(thread.readings)
             for thread in unpack_threads(state)
         )
 
     def continues_word(self, state: State, token: int, target: State) -> bool:
         after = {thread[:2]: thread.readings for thread in unpack_threads(target)}
         return any(
-            thread.kind != AROUND
+            thread.kind != OUTSIDE
             and thread[:2] in after
             and self._strings[thread.kind - 1].continues_word(thread.readings, token, after[thread[:2]])
             for thread in unpack_threads(state)
@@ -103,12 +105,12 @@ class StructuredStates(TextStates):
         graph = self._of.graph
         try:
             threads = list(unpack_threads(state))
-            places = [place for thread in threads for place in unpack(thread.places)]
-            frames = [frame for place in places for frame in place.stack]
-            nodes = [place.node for place in places] + [frame for frame in frames if frame >= 0]
+            positions = [position for thread in threads for position in unpack(thread.positions)]
+            frames = [frame for position in positions for frame in position.stack]
+            nodes = [position.node for position in positions] + [frame for frame in frames if frame >= 0]
             repeats = [read_frame(frame)[0] for frame in frames if frame < 0]
             is_known = (
-                all(thread.kind <= len(self._strings) and thread.places for thread in threads)
+                all(thread.kind <= len(self._strings) and thread.positions for thread in threads)
                 and all(0 <= node < len(graph.nodes) for node in nodes)
                 and all(repeat < len(graph.repeats) for repeat in repeats)
             )
@@ -117,32 +119,32 @@ class StructuredStates(TextStates):
         if not is_known:
             raise ValueError("this is no state of an answer of this schema")
         for thread in threads:
-            if thread.kind != AROUND:
+            if thread.kind != OUTSIDE:
                 self._strings[thread.kind - 1].check(thread.readings)
 
-    def _fill_around(self, out: Int32Array, places: Places, budget: int, stops: Int32Array) -> None:
-        around = self._of.around(places)
+    def _fill_outside(self, out: Int32Array, positions: Positions, budget: int, stops: Int32Array) -> None:
+        outside = self._of.outside(positions)
         out[:] = 0
-        for kind, after in around.openings:
-            left = self._left(budget, self._of.after(after))
+        for kind, after in outside.openings:
+            left = self._left(budget, self._of.string_end(after))
             if left is not None:
                 self._strings[kind].fill(self._scratch, self._strings[kind].start, left)
                 out[: self._of.num_words] |= self._scratch
-        set_token_bits(out, around.row.within(budget), True)
-        if around.can_end:
+        set_token_bits(out, outside.row.within(budget), True)
+        if outside.can_end:
             set_token_bits(out, stops, True)
 
     def _fill_string(self, out: Int32Array, thread: Thread, budget: int) -> None:
-        states, after = self._strings[thread.kind - 1], self._of.after(thread.places)
+        states, end = self._strings[thread.kind - 1], self._of.string_end(thread.positions)
         # Within an escape its second mark is text, and none that closes.
-        closing = after.closing.within(budget) if states.can_stop(thread.readings) else NO_TOKENS
-        left = self._left(budget, after)
+        closing = end.closing.within(budget) if states.can_stop(thread.readings) else NO_TOKENS
+        left = self._left(budget, end)
         if left is not None:
             states.fill(out, thread.readings, left, closing)
         else:
             out[:] = 0
             set_token_bits(out, closing, True)
-        row = after.after_marks(self._closing_marks(thread)) if after.marked else None
+        row = end.after_marks(self._closing_marks(thread)) if end.marked else None
         if row is not None:
             set_token_bits(out, row.within(budget), True)
 
@@ -158,31 +160,31 @@ class StructuredStates(TextStates):
         targets = ((marks, states.target(thread.readings, marks, NO_BUDGET)) for marks in found)
         return tuple(marks for marks, target in targets if target and states.may_stop(target))
 
-    def _left(self, budget: int, after: After) -> int | None:
+    def _left(self, budget: int, end: StringEnd) -> int | None:
         """Return the budget of a string's text, its closing mark and what follows it aside; None where it has none."""
         if budget == NO_BUDGET:
             return NO_BUDGET
-        left = budget - 1 - after.need
+        left = budget - 1 - end.need
         return left if left >= 0 else None
 
     def _after_token(self, thread: Thread, token: int, budget: int) -> Iterator[Thread]:
         """Yield the threads that a token leads to."""
-        if thread.kind == AROUND:
-            around = self._of.around(thread.places)
-            if around.row.allows(token, budget):
-                yield from around.row.targets[token]
-            for kind, places in around.openings:
-                yield from self._within(Thread(1 + kind, places, self._strings[kind].start), token, budget)
+        if thread.kind == OUTSIDE:
+            outside = self._of.outside(thread.positions)
+            if outside.row.allows(token, budget):
+                yield from outside.row.targets[token]
+            for kind, positions in outside.openings:
+                yield from self._within(Thread(1 + kind, positions, self._strings[kind].start), token, budget)
             return
-        after = self._of.after(thread.places)
-        if after.closing.allows(token, budget) and self._may_close(thread, after, budget):
-            yield from after.closing.targets[token]
-        for marks, row in after.marked.items():
+        end = self._of.string_end(thread.positions)
+        if end.closing.allows(token, budget) and self._may_close(thread, end, budget):
+            yield from end.closing.targets[token]
+        for marks, row in end.marked.items():
             if row.allows(token, budget) and marks in self._closing_marks(thread):
                 yield from row.targets[token]
         yield from self._within(thread, token, budget)
 
-    def _may_close(self, thread: Thread, after: After, budget: int) -> bool:
+    def _may_close(self, thread: Thread, end: StringEnd, budget: int) -> bool:
         """Return whether a string may be closed, as in its mask."""
         states = self._strings[thread.kind - 1]
         if states.may_stop(thread.readings):
@@ -190,16 +192,16 @@ class StructuredStates(TextStates):
         if not states.can_stop(thread.readings):
             return False
         self._scratch[:] = 0
-        if (left := self._left(budget, after)) is not None:
+        if (left := self._left(budget, end)) is not None:
             states.fill(self._scratch, thread.readings, left)
         return not self._scratch.any()
 
     def _within(self, thread: Thread, token: int, budget: int) -> Iterator[Thread]:
         """Yield the thread of a string that goes on with a token."""
-        left = self._left(budget, self._of.after(thread.places))
+        left = self._left(budget, self._of.string_end(thread.positions))
         states = self._strings[thread.kind - 1]
         if left is not None and (target := states.target(thread.readings, token, left)):
-            yield Thread(thread.kind, thread.places, target)
+            yield Thread(thread.kind, thread.positions, target)
 
 
 def _without_stop(budget: int) -> int:

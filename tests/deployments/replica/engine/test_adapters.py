@@ -14,6 +14,7 @@ from peft import PeftModel
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from deployments.adapter_files import Adapter, AdapterError, Card
 from deployments.adapter_register import Register, Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError
@@ -28,7 +29,6 @@ from deployments.replica.engine.engine_adapters import (
 from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.settings.service import Settings, SettingsError
 from tests.tiny_adapters import write_adapter, write_model
-from vocab.adapters import Adapter, AdapterError, Card
 
 
 def adapter(name: str, *languages: str) -> Adapter:

@@ -17,9 +17,17 @@ def in_object(**members: Any) -> dict[str, Any]:
     return {"type": "object", "properties": members}
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
+def refusal(schema: Any) -> str:
+    """Why a schema is refused; empty where it is not."""
+    try:
+        prepare(schema)
+    except StructureError as error:
+        return str(error)
+    return ""
+
+
+def test_what_cannot_be_written_is_named_by_its_pointer() -> None:
+    faults: list[tuple[Any, str]] = [
         (in_object(a={"type": "string", "pattern": "a+"}), "#/properties/a/pattern the strings are written in the"),
         (in_object(a={"type": "string", "format": "date"}), "#/properties/a/format the strings are written in the"),
         (in_object(a={"type": "string", "maxLength": 3}), "#/properties/a/maxLength count words instead"),
@@ -62,27 +70,22 @@ def in_object(**members: Any) -> dict[str, Any]:
         ({"type": "string", "x-vocab": {"max_words": 2, "min_sentences": 2}}, "#/x-vocab/min_sentences is more than"),
         ({"type": "string", "x-vocab": 1}, "#/x-vocab must be an object"),
         ({"type": "integer", "x-vocab": {}}, "#/x-vocab is not supported here"),
-    ],
-)
-def test_what_cannot_be_written_is_named_by_its_pointer(schema: Any, message: str) -> None:
-    with pytest.raises(StructureError) as raised:
-        prepare(schema)
-    assert str(raised.value).startswith(message)
+    ]
+    wrong = [(message, said) for schema, message in faults if not (said := refusal(schema)).startswith(message)]
+    assert not wrong
 
 
 def test_a_long_pointer_is_truncated() -> None:
-    with pytest.raises(StructureError) as raised:
-        prepare(in_object(**{"n\n" * 500: {"type": "string", "pattern": "a"}}))
-    assert len(str(raised.value)) < 300
-    assert "\n" not in str(raised.value)
+    said = refusal(in_object(**{"n\n" * 500: {"type": "string", "pattern": "a"}}))
+    assert said and len(said) < 300
+    assert "\n" not in said
 
 
 def test_a_schema_in_too_many_others_is_refused() -> None:
     schema: Any = STRING
     for _ in range(70):
         schema = {"type": "array", "items": schema}
-    with pytest.raises(StructureError, match="is nested in more than 64 others"):
-        prepare(schema)
+    assert "is nested in more than 64 others" in refusal(schema)
 
 
 def test_strings_become_placeholders_by_how_they_are_written() -> None:
@@ -143,13 +146,10 @@ def test_a_huge_bound_is_no_bound() -> None:
     assert prepare({"type": "array", "minItems": MAX_ITEMS + 5})
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [{"type": "integer", "minimum": 5, "maximum": 2}, {"type": "integer", "exclusiveMinimum": 1, "maximum": 1}],
-)
-def test_what_the_library_cannot_read_is_refused(schema: Any) -> None:
-    with pytest.raises(StructureError, match="cannot be compiled"):
-        Graph.of(prepare(schema))
+def test_what_the_library_cannot_read_is_refused() -> None:
+    for bounds in ({"minimum": 5, "maximum": 2}, {"exclusiveMinimum": 1, "maximum": 1}):
+        with pytest.raises(StructureError, match="cannot be compiled"):
+            Graph.of(prepare({"type": "integer", **bounds}))
 
 
 def test_two_hundred_members_and_ten_thousand_values_make_a_graph() -> None:

@@ -28,7 +28,9 @@ _LIMITS: Final[Mapping[int, int]] = {
     resource.RLIMIT_NPROC: 0,
 }
 
-_BOOTSTRAP: Final = "import sys; sys.path[:0] = sys.argv[1:2]; from vocab.documents.process import main; main()"
+_BOOTSTRAP: Final = (
+    "import sys; sys.path[:0] = sys.argv[1:2]; from deployments.ingress.file_process import main; main()"
+)
 
 
 def command(name: str, max_cpu_s: float, max_text_bytes: int) -> list[str]:
