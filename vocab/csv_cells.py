@@ -19,7 +19,6 @@ def write_csv(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _write_cell(cell: object) -> str:
-    """Write one cell of a CSV table, quoted where needed, with ``'`` before a formula."""
     text = "" if cell is None else str(cell)
     if isinstance(cell, str) and _FORMULA.match(text):
         text = f"'{text}"

@@ -70,13 +70,7 @@ def readings_of(text: str, spans: Sequence[tuple[int, int]], language: str) -> R
     return [read(text[start:end], language) for start, end in spans]
 
 
-def _is_han(char: str) -> bool:
-    return "\u3400" <= char <= "\u9fff" or "\uf900" <= char <= "\ufaff" or "\U00020000" <= char <= "\U0003ffff"
-
-
-def _has_han(word: str) -> bool:
-    return any(map(_is_han, word))
-
+_HAN: Final = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 _PARTICLES: Final = {"得": "de", "地": "de"}
 """A word alone is a particle nearly always, which pypinyin reads as the verb and the noun."""
@@ -90,14 +84,14 @@ def _pinyin(word: str, language: str) -> str | None:
     if language == "zh-Hant":
         # pypinyin has most words in simplified characters only.
         word = word.translate(_simplified())
-    if not _has_han(word):
+    if not _HAN.search(word):
         return None
     if word in _PARTICLES:
         return _PARTICLES[word]
     from pypinyin import Style, lazy_pinyin
 
     syllables: list[str] = lazy_pinyin(word, style=Style.TONE)
-    if any(map(_has_han, syllables)):
+    if any(map(_HAN.search, syllables)):
         return None
     first, *others = syllables
     return first + "".join(f"'{one}" if one[:1] in _AFTER_APOSTROPHE else one for one in others)
@@ -129,7 +123,7 @@ def _japanese(text: str, spans: Sequence[tuple[int, int]]) -> Readings:
     found: list[str | None] = []
     for start, end in spans:
         word = text[start:end]
-        if not _has_han(word):
+        if not _HAN.search(word):
             found.append(None)
         elif start in places and end in places:
             found.append(_kana("".join(readings[places[start] : places[end]])))
@@ -140,7 +134,6 @@ def _japanese(text: str, spans: Sequence[tuple[int, int]]) -> Readings:
 
 @cache
 def _tokenizer() -> Callable[[str], Any]:
-    """Return SudachiPy's function that cuts a text into the shortest words of its dictionary."""
     from sudachipy import Dictionary, SplitMode
 
     tokenizer = Dictionary(dict="small").tokenizer()

@@ -15,13 +15,8 @@ pytest.importorskip("sudachidict_small")
 
 def read(text: str, language: str) -> dict[str, str | None]:
     words = TextChecker(load_word_list(language, None), ListOptions(numbers=True), 3000).check(text).words
-    return dict(
-        zip(
-            (text[word.start : word.end] for word in words),
-            readings_of(text, [word[:2] for word in words], language),
-            strict=True,
-        )
-    )
+    spans = [word[:2] for word in words]
+    return dict(zip((text[start:end] for start, end in spans), readings_of(text, spans, language), strict=True))
 
 
 def test_a_chinese_word_is_read_as_a_whole() -> None:

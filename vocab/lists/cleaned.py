@@ -83,7 +83,6 @@ class Differences:
         return tuple(word for word in dict.fromkeys(self._words(raw, lang)) if word not in left_out)
 
     def _words(self, raw: Sequence[str], lang: str) -> Iterator[str]:
-        """Yield the cleaned list's words: wordfreq's entries by their verdicts, with the added words between."""
         respelled, added = iter(self.respelled), iter((*self.added, (len(raw), "")))
         place, word = next(added)
         for index, (entry, verdict) in enumerate(zip(raw, self.verdicts, strict=True)):
@@ -125,3 +124,8 @@ def titlecase(word: str, lang: str) -> str:
 def uppercase(word: str, lang: str) -> str:
     """Return the word in capitals, by the rules of its language."""
     return (word.replace("i", "İ") if lang in DOTTED_I_LANGUAGES else word).upper()
+
+
+def lowercase(word: str, lang: str) -> str:
+    """Return the word in small letters, by the rules of its language."""
+    return (word.replace("İ", "i").replace("I", "ı") if lang in DOTTED_I_LANGUAGES else word).lower()

@@ -41,10 +41,10 @@ def clean_words(words: Sequence[str], place: str, unspaced: str | None = None) -
     for index, entry in enumerate(words):
         try:
             word = clean_entry(entry, unspaced)
+            if not word:
+                raise InvalidWordListError("an entry without a character. Remove it.")
         except InvalidWordListError as error:
             raise InvalidWordListError(f"{place}[{index}]: {error}") from None
-        if not word:
-            raise InvalidWordListError(f"{place}[{index}]: an entry without a character. Remove it.")
         cleaned[word] = None
     return tuple(cleaned)
 
@@ -66,7 +66,6 @@ def clean_entry(entry: str, unspaced: str | None = None) -> str:
 
 
 def _check_unspaced(word: str, language: str) -> None:
-    """Raise ``InvalidWordListError`` for what cannot be a word among words that nothing parts."""
     if BLANK in word:
         raise InvalidWordListError(f"{word[:80]!r} has a blank, and words are not parted here. Write each by itself.")
     for char in word:
@@ -85,7 +84,6 @@ def _check_unspaced(word: str, language: str) -> None:
 
 
 def _clean(entry: str) -> str:
-    """Normalize an entry, and raise ``InvalidWordListError``, as ``clean_entry`` of any language."""
     # Nearly all entries are letters and nothing else: no blank is among them, and none is rejected.
     if entry.isalpha() and len(entry) <= MAX_WORD_CHARS:
         return entry if entry.isascii() else unicodedata.normalize("NFC", entry)
@@ -102,7 +100,6 @@ def _clean(entry: str) -> str:
 
 
 def _refuse_invisible(word: str) -> None:
-    """Raise ``InvalidWordListError`` for an invisible character, but for a joiner inside the word."""
     for index, char in enumerate(word):
         category = unicodedata.category(char)
         is_joined = char in _JOINERS and 0 < index < len(word) - 1

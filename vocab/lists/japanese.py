@@ -5,7 +5,7 @@ A form is a morpheme as MeCab cuts it with IPADIC, the dictionary that wordfreq'
 ends in る is, 切る (godan) or 着る (ichidan), no rule says: a list that has 切ら and 切っ makes 切る godan.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 _GODAN_ROWS: Final = {
@@ -75,46 +75,24 @@ MAX_RARER: Final = 30
 """How much further back in a list a lemma may stand than its form: から, "from", is no form of the rare 駆る."""
 
 
-def godan_forms(verb: str) -> Iterator[str]:
-    """Yield the forms of a verb such as 書く; none where its last kana is no ending of one."""
-    if verb[-1] not in _GODAN_ROWS:
-        return
-    stem = verb[:-1]
-    negative, polite, past, imperative, volitional = (stem + kana for kana in _GODAN_ROWS[verb[-1]])
-    yield from (negative + ending for ending in (*_NEGATIVE, *_PASSIVE))
-    yield from (polite + ending for ending in _POLITE)
-    yield from (past + ending for ending in (_VOICED_PAST if verb[-1] in _VOICED else _PAST))
-    yield from (imperative, imperative + "ば", volitional, volitional + "う")
-
-
-def ichidan_forms(verb: str) -> Iterator[str]:
-    """Yield the forms of a verb such as 食べる; none of a word that does not end in る."""
-    if verb.endswith("る") and len(verb) > 1:
-        yield from (verb[:-1] + ending for ending in _ICHIDAN)
-
-
-def adjective_forms(adjective: str) -> Iterator[str]:
-    """Yield the forms of an adjective such as 高い; none of a word that does not end in い."""
-    if adjective.endswith("い") and len(adjective) > 1:
-        yield from (adjective[:-1] + ending for ending in _ADJECTIVE)
-
-
 def forms_of(word: str, listed: Container[str]) -> tuple[str, ...]:
     """Return the listed forms of a verb or adjective without the word itself; none of what is neither.
 
     A godan verb has its forms before ない and た in the list, an ichidan verb its stem, an adjective those in く, かっ.
     """
     if word in _IRREGULAR:
-        return _listed(_IRREGULAR[word].split(), word, listed)
+        return _forms_in(_IRREGULAR[word].split(), word, listed)
     if word.endswith("する") and len(word) > 3:
-        return _listed([word[:-2] + form for form in _IRREGULAR["する"].split()], word, listed)
+        return _forms_in([word[:-2] + form for form in _IRREGULAR["する"].split()], word, listed)
     if len(word) < 2 or word in _NO_VERBS:
         return ()
+    stem = word[:-1]
     if _is_godan(word, listed):
-        return _listed([*godan_forms(word)], word, listed)
+        return _forms_in(_godan_forms(word), word, listed)
     if _is_adjective(word, listed):
-        return _listed([*adjective_forms(word)], word, listed)
-    return _listed([*ichidan_forms(word)], word, listed) if word[:-1] in listed else ()
+        return _forms_in([stem + ending for ending in _ADJECTIVE], word, listed)
+    is_ichidan = word[-1] == "る" and stem in listed
+    return _forms_in([stem + ending for ending in _ICHIDAN], word, listed) if is_ichidan else ()
 
 
 def lemmas_of_forms(words: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
@@ -126,6 +104,14 @@ def lemmas_of_forms(words: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
             if form not in _NO_FORMS and place[word] <= MAX_RARER * place[form]:
                 lemmas[form] = (*lemmas.get(form, ()), word)
     return lemmas
+
+
+def _godan_forms(verb: str) -> Iterator[str]:
+    negative, polite, past, imperative, volitional = (verb[:-1] + kana for kana in _GODAN_ROWS[verb[-1]])
+    yield from (negative + ending for ending in (*_NEGATIVE, *_PASSIVE))
+    yield from (polite + ending for ending in _POLITE)
+    yield from (past + ending for ending in (_VOICED_PAST if verb[-1] in _VOICED else _PAST))
+    yield from (imperative, imperative + "ば", volitional, volitional + "う")
 
 
 def _is_godan(word: str, listed: Container[str]) -> bool:
@@ -147,5 +133,5 @@ def _is_adjective(word: str, listed: Container[str]) -> bool:
     )
 
 
-def _listed(forms: Sequence[str], word: str, listed: Container[str]) -> tuple[str, ...]:
+def _forms_in(forms: Iterable[str], word: str, listed: Container[str]) -> tuple[str, ...]:
     return tuple(form for form in dict.fromkeys(forms) if form != word and form in listed)

@@ -13,12 +13,14 @@ from simplemma.strategies import DefaultStrategy, DictionaryLookupStrategy
 from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
 
 from vocab.errors import NoLemmasError
-from vocab.lists.cleaned import DOTTED_I_LANGUAGES
+from vocab.lists.cleaned import lowercase
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, BLANK
 
 DICTIONARY_OF: Final = {"sh": "hbs", "sr": "hbs", "hr": "hbs", "bs": "hbs", "fil": "tl", "no": "nb"}
 """simplemma's name of a language where lists have another."""
+
+_NO_APOSTROPHES: Final = dict.fromkeys(map(ord, APOSTROPHES))
 
 _GERMAN: Final = frozenset({"de", "lb"})
 """Where every noun has a capital, so that a list without capitals has lost which of its words are nouns."""
@@ -99,38 +101,26 @@ class _Lemmas:
         self._strategy = DefaultStrategy(dictionary_factory=dictionaries)
         self._has_lost_capitals = not word_list.has_capitals
         self._is_german = code in _GERMAN
-        self._has_dotted_i = code in DOTTED_I_LANGUAGES
 
     def of(self, word: str) -> tuple[str, ...]:
         """Return the word's lemmas, in small letters where the list is; the word itself first if it is one."""
         if BLANK in word:
             return (word,)
         lemma = self._strategy.get_lemma(word, self._code)
-        if lemma == _without_apostrophes(word):
+        if lemma == word.translate(_NO_APOSTROPHES):
             # English "it's" is listed as a spelling of "its".
             lemma = word
         if not self._has_lost_capitals:
             return (lemma or word,)
         if not self._is_german:
-            return (self._small(lemma or word),)
+            return (lowercase(lemma or word, self._code),)
         # "haus" is a form of "hausen", but "Haus" is what it stands for.
         lemmas = (lemma, *map(self._dictionary.get, _german_spellings(word)))
-        names = {self._small(lemma).replace("ß", "ss"): None for lemma in lemmas if lemma is not None}
+        names = {lowercase(lemma, self._code).replace("ß", "ss"): None for lemma in lemmas if lemma is not None}
         return tuple(sorted(names, key=word.__ne__)) or (word,)
-
-    def _small(self, lemma: str) -> str:
-        """Return a lemma in lower case, by the rules of its language."""
-        if self._has_dotted_i:
-            lemma = lemma.replace("İ", "i").replace("I", "ı")
-        return lemma.lower()
 
 
 def _german_spellings(word: str) -> tuple[str, ...]:
     """Return spellings that a list may have folded to this word: it lost capitals and, like wordfreq's, ß."""
     spellings = (word, word.replace("ss", "ß")) if "ss" in word else (word,)
     return (*spellings[1:], *(spelling.capitalize() for spelling in spellings))
-
-
-def _without_apostrophes(word: str) -> str:
-    typewriter, curly = APOSTROPHES
-    return word.replace(typewriter, "").replace(curly, "")

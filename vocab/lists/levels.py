@@ -180,8 +180,8 @@ def languages_here(family: Family, folder: Path | None) -> tuple[str, ...]:
 def find_level_file(family: Family, language: str, folder: Path | None) -> Path | None:
     """Find the file of a family's levels that was put into the folder, or None."""
     # Looked up in the folder's listing: no name is joined to a path that is not there.
-    here = folder is not None and language in languages_here(family, folder)
-    return folder / family.file_name(language) if folder is not None and here else None
+    name = family.file_name(language)
+    return next((path for path in paths_in(folder) if path.name == name and path.is_file()), None)
 
 
 def _family(level: str, lang: str | None) -> tuple[Family, str]:
@@ -205,7 +205,6 @@ def _family(level: str, lang: str | None) -> tuple[Family, str]:
 
 
 def _words_up_to(level: str, family: Family, path: Path) -> tuple[str, ...]:
-    """Read the words of a level, and of all lower ones, from a family's file."""
     rows = read_levels(path)
     if family.levels:
         wanted = family.levels[: family.levels.index(level) + 1]
@@ -238,7 +237,6 @@ def read_levels(path: Path) -> list[LevelRow]:
 
 
 def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[LevelRow]:
-    """Yield the rows of a file of levels, normalized; name the line where a cell cannot be a word."""
     for cells in reader:
         try:
             word = clean_entry(read_cell(cells["word"] or ""))

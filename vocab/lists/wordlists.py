@@ -25,6 +25,7 @@ from vocab.errors import (
     WordListFolderError,
 )
 from vocab.lists.cleaned import cleaned_languages, differences_of
+from vocab.lists.entries import clean_entry, clean_words
 from vocab.marks import APOSTROPHES
 
 LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -206,8 +207,6 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
     """
     if lang is not None:
         check_language(lang)
-    from vocab.lists.entries import clean_words
-
     cleaned = clean_words(words, "words", unspaced_language(lang))
     if not cleaned:
         raise EmptyWordListError("The list has no words: name at least one, the most frequent first.")
@@ -324,26 +323,21 @@ def words_of_file(path: Path, unspaced: str | None = None) -> tuple[str, ...]:
     """
     # Read as bytes: only a line feed ends a line, and one damaged line is reported by its number.
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
-    words = tuple(dict.fromkeys(_words_of_lines(lines, path.name, unspaced)))
-    if not words:
-        raise EmptyWordListError(
-            f"There is no word in {path.name}, line 1 to {len(lines)}: write one word a line, the most frequent first."
-        )
-    return words
-
-
-def _words_of_lines(lines: Iterable[bytes], file_name: str, unspaced: str | None) -> Iterator[str]:
-    from vocab.lists.entries import clean_entry
-
+    words: dict[str, None] = {}
     for number, raw in enumerate(lines, start=1):
         try:
             line = raw.decode().strip()
             if line and not line.startswith("#"):
-                yield clean_entry(line, unspaced)
+                words[clean_entry(line, unspaced)] = None
         except UnicodeDecodeError:
-            raise InvalidWordListError(f"{file_name}, line {number}: not UTF-8. Save the file as UTF-8.") from None
+            raise InvalidWordListError(f"{path.name}, line {number}: not UTF-8. Save the file as UTF-8.") from None
         except InvalidWordListError as error:
-            raise InvalidWordListError(f"{file_name}, line {number}: {error}") from None
+            raise InvalidWordListError(f"{path.name}, line {number}: {error}") from None
+    if not words:
+        raise EmptyWordListError(
+            f"There is no word in {path.name}, line 1 to {len(lines)}: write one word a line, the most frequent first."
+        )
+    return tuple(words)
 
 
 def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:

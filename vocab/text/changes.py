@@ -1,6 +1,5 @@
 """A request's own small changes to a list, words added and words left out, which need no compile of the list."""
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import compress
@@ -9,7 +8,7 @@ from typing import Final
 from vocab.errors import OptionsError
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
-from vocab.text.forms import POSSESSIVE_LANGUAGES, Capitals
+from vocab.text.forms import POSSESSIVE_LANGUAGES, Capitals, fold_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,6 @@ def fold(word: str, language: str) -> str:
 
 
 def _small(char: str) -> str:
-    """Return a character in lower case, folded where that is one character."""
     # Character by character: German "Maße" and "Masse" are different words, though "MASSE" may stand for both.
     small = char.casefold()
     return small if len(small) == 1 else char.lower()
@@ -61,11 +59,8 @@ def entries_left_out(word_list: WordList, exclude_words: tuple[str, ...]) -> tup
     A word means all entries with the same ``fold`` key; in English also those with 's ("it's" of "it"); where words
     share a rank (``unit: lemma``), all words of the same rank.
     """
-    words, ranks = word_list.words, word_list.ranks
-    left_out = sorted(ranks_left_out(word_list, exclude_words))
-    if ranks is None:
-        return tuple(words[rank - 1] for rank in left_out)
-    return tuple(word for rank in left_out for word in words[bisect_left(ranks, rank) : bisect_left(ranks, rank + 1)])
+    left_out = ranks_left_out(word_list, exclude_words)
+    return tuple(word for rank, word in word_list.ranked() if rank in left_out)
 
 
 def ranks_left_out(word_list: WordList, exclude_words: tuple[str, ...]) -> frozenset[int]:
@@ -91,5 +86,4 @@ def entries_spelled_like(word_list: WordList, words: Collection[str]) -> Iterato
 
 def _roughly_folded(text: str) -> str:
     """Fold a whole text quickly: equal wherever ``fold`` is, and rarely elsewhere."""
-    typewriter, curly = APOSTROPHES
-    return text.casefold().replace(curly, typewriter).replace("ı", "i").replace("\u0307", "")
+    return fold_case(text).replace("ı", "i").replace("\u0307", "")

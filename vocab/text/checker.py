@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from vocab import marks
 from vocab.errors import ListTooLargeError
-from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
+from vocab.lists.cleaned import lowercase, titlecase
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
-from vocab.text.forms import ELISION_LANGUAGES, FormRanks, follows_elision, is_elision
+from vocab.text.forms import ELISION_LANGUAGES, FormRanks, fold_case, follows_elision, is_elision
 from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Note, TextReport, new_key
 from vocab.text.units import HIDDEN_CHARACTER, SYMBOL, runs_of, unit_pattern, word_pattern
 
 if TYPE_CHECKING:
     from vocab.answers import Reason
     from vocab.text.nearest import NearestWords
-    from vocab.text.segmented.segmenter import Dictionary, Segment
+    from vocab.text.words import Dictionary, Segment
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -92,7 +92,7 @@ class TextChecker:
         self._language = word_list.language
         self._n_words = n_words
         self._number: Reason = "number" if options.numbers else "unknown"
-        self._listed = forms.ranks
+        self._ranks = forms.ranks
         self._added = FormRanks(added, replace(options, case="sentence")) if added.words else None
         self._new = FormRanks(new, replace(options, case="sentence")) if new.words else None
         self._new_words = new.words
@@ -105,7 +105,7 @@ class TextChecker:
         self._starts: dict[str, bool] = {}
         self._cut: Callable[[str], list[Segment]] | None = None
         if word_list.is_unspaced:
-            from vocab.text.segmented.segmenter import Segmenter, dictionary_of
+            from vocab.text.words import Segmenter, dictionary_of
 
             dictionary = dictionary_of(word_list, changes, reference).with_words(new.words)
             segmenter = Segmenter(dictionary, self._rank_of_allowed, has_numbers=options.numbers)
@@ -135,7 +135,6 @@ class TextChecker:
         return TextReport(text, words, self._new_words, notes, self._lemmas(text, words) if with_lemmas else None)
 
     def _lemmas(self, text: str, words: Iterable[CheckedWord]) -> dict[str, str | None]:
-        """Return, by spelling, the lemma of each word; None for numbers, symbols and unknown words."""
         by_spelling = {text[word.start : word.end]: word for word in words}
         return {
             spelling: None
@@ -145,7 +144,6 @@ class TextChecker:
         }
 
     def _words(self, text: str) -> Iterator[CheckedWord]:
-        """Yield the words, numbers and symbols of a text, each checked against the list."""
         done = num_tries = after_word = 0
         for match in unit_pattern().finditer(text):
             start, end = match.span()
@@ -155,7 +153,7 @@ class TextChecker:
             word = match[0]
             # A symbol between a sentence and the next one is no word of either.
             starts = not after_word or self._starts_sentence(text[after_word:start])
-            if self._phrases and (shapes := self._phrases.get(_fold_case(word))):
+            if self._phrases and (shapes := self._phrases.get(fold_case(word))):
                 num_tries += len(shapes)
                 if num_tries > MAX_TRIES:
                     raise ListTooLargeError(
@@ -202,7 +200,6 @@ class TextChecker:
         return found.rank or 0 if found.is_allowed or found.reason == "new" else None
 
     def _starts_sentence(self, gap: str) -> bool:
-        """Return whether a word after this gap starts a sentence; cached."""
         known = self._starts.get(gap)
         if known is None:
             known = _SENTENCE_START.search(gap) is not None
@@ -246,18 +243,17 @@ class TextChecker:
                 # As it is seen: "to\u00adday" is "today". An entry with a joiner was found as it is written.
                 as_shown = self._look_up(unicodedata.normalize("NFC", shown), starts)
                 found = found if as_shown.reason == "unknown" else as_shown
-            if found.reason == "unknown" and not _has_letters(word):
+            if found.reason == "unknown" and not word_pattern().match(word):
                 found = _Found(None, "symbol", word)
             _keep(self._known, key, found)
         return found
 
     def _look_up(self, word: str, starts: bool) -> _Found:
-        """Look up a word among the listed, added and new ones, in its own and in other capitals."""
         beyond: set[int] = set()
         new: int | None = None
         tries = {(word, starts): None, (word, True): None, **{(other, True): None for other in self._in_small(word)}}
         for written, may_have_capital in tries:
-            ranks = set(self._listed.ranks(written, starts_sentence=may_have_capital))
+            ranks = set(self._ranks.ranks(written, starts_sentence=may_have_capital))
             allowed = [rank for rank in ranks if rank <= self._n_words and rank not in self._left_out]
             if allowed:
                 is_written = written == word and may_have_capital == starts
@@ -270,7 +266,7 @@ class TextChecker:
         if not beyond:
             # "hund": the list has it with a capital, which it needs.
             for capital in {titlecase(written, self._language) for written, _ in tries}:
-                beyond.update(self._listed.ranks(capital, starts_sentence=True))
+                beyond.update(self._ranks.ranks(capital, starts_sentence=True))
         if new is not None:
             return _Found(min(beyond, default=None), "new", new_key(new))
         if NUMBER.fullmatch(word):
@@ -282,8 +278,7 @@ class TextChecker:
 
     def _in_small(self, word: str) -> list[str]:
         """Return a word in other capitals than those it has: "THE" may be "the" and "The"."""
-        dotted = word.replace("İ", "i").replace("I", "ı") if self._language in DOTTED_I_LANGUAGES else word
-        lower = dotted.lower()
+        lower = lowercase(word, self._language)
         return [] if lower == word else [titlecase(lower, self._language), lower]
 
 
@@ -308,11 +303,6 @@ _SENTENCE_START: Final = re.compile(
 )
 
 
-def _has_letters(unit: str) -> bool:
-    """Return whether a unit of a text begins with a word or a number, and so is no symbol."""
-    return word_pattern().match(unit) is not None
-
-
 def _phrases(entries: Iterable[str]) -> Phrases:
     """Index the entries that are no plain words, to find them in a checked text.
 
@@ -324,23 +314,16 @@ def _phrases(entries: Iterable[str]) -> Phrases:
         if pattern.fullmatch(entry):
             continue
         if first := pattern.search(entry):
-            found.setdefault(_fold_case(first[0]), set()).add((first.start(), len(entry)))
+            found.setdefault(fold_case(first[0]), set()).add((first.start(), len(entry)))
     return {word: _longest_first(shapes) for word, shapes in found.items()}
 
 
 def _merge(phrases: Phrases, others: Phrases) -> Phrases:
-    """Merge two indices of entries that are no plain words."""
     return {**phrases, **{word: _longest_first({*phrases.get(word, ()), *shapes}) for word, shapes in others.items()}}
 
 
 def _longest_first(shapes: Iterable[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     return sorted(shapes, key=lambda shape: (-shape[1], shape))
-
-
-def _fold_case(word: str) -> str:
-    """Fold capitals and apostrophes of a word, as a key of the index."""
-    typewriter, curly = marks.APOSTROPHES
-    return word.casefold().replace(curly, typewriter)
 
 
 def _is_letter(char: str) -> bool:

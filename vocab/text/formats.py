@@ -42,7 +42,7 @@ def render_reports(checked: Sequence[NamedReport], form: Format) -> str:
     return _csv(checked) if form == "csv" else "".join(_page(checked))
 
 
-class Places:
+class TextLines:
     """The lines and columns of a text, both from 1."""
 
     def __init__(self, text: str) -> None:
@@ -73,9 +73,8 @@ def why(word: CheckedWord) -> str:
 
 
 def _json_line(named: NamedReport) -> str:
-    """Write a report as a line of JSON."""
     report = named.report
-    places = Places(report.text)
+    lines = TextLines(report.text)
     record: dict[str, Any] = {
         "object": "vocabulary.report",
         "file": named.name,
@@ -90,9 +89,9 @@ def _json_line(named: NamedReport) -> str:
         "has_exactly_the_new_words": report.has_exactly_the_new_words,
         "bands": [band._asdict() for band in report.bands],
         "allowed": list(_allowed_rows(report)),
-        "not_allowed": [_word(named, places, word) for word in report.not_allowed[:MAX_PLACES]],
+        "not_allowed": [_word(named, lines, word) for word in report.not_allowed[:MAX_PLACES]],
         "num_not_allowed": len(report.not_allowed),
-        "new": [_word(named, places, word) for word in report.new[:MAX_PLACES]],
+        "new": [_word(named, lines, word) for word in report.new[:MAX_PLACES]],
         "new_words": [{"word": word, "count": count} for word, count in report.num_of_declared.items()],
     }
     if report.lemmas is not None:
@@ -111,17 +110,15 @@ def _json_line(named: NamedReport) -> str:
 
 
 def _allowed_rows(report: TextReport) -> Iterator[dict[str, Any]]:
-    """Yield the spellings that are allowed, in the order of the text, with their rank, why, and how often."""
     counts = Counter((report.spelling(word), word.rank, word.reason) for word in report.words if word.reason in ALLOWED)
     for (spelling, rank, reason), count in counts.items():
         yield {"word": spelling, "rank": rank, "reason": reason, "count": count}
 
 
-def _word(named: NamedReport, places: Places, word: CheckedWord) -> dict[str, Any]:
-    """Return a word's record: its place, spelling, rank, lemma, reason, and the nearest listed words."""
+def _word(named: NamedReport, lines: TextLines, word: CheckedWord) -> dict[str, Any]:
     report = named.report
     note = report.note(word)
-    line, column = places.of(word.start)
+    line, column = lines.of(word.start)
     return {
         **({"pointer": named.pointers[line - 1]} if named.pointers else {}),
         "line": line,
@@ -137,14 +134,13 @@ def _word(named: NamedReport, places: Places, word: CheckedWord) -> dict[str, An
 
 
 def _csv(checked: Sequence[NamedReport]) -> str:
-    """Write the words of all reports that are not allowed, or new, as one CSV table."""
     table: list[Sequence[object]] = [FIELDS]
     for named in checked:
         report = named.report
-        places = Places(report.text)
+        lines = TextLines(report.text)
         rows = (word for word in report.words if not word.is_allowed)
         for word in islice(rows, MAX_PLACES):
-            record = _word(named, places, word)
+            record = _word(named, lines, word)
             nearest = "; ".join(listed["word"] for listed in record.pop("nearest"))
             record.pop("pointer", None)
             table.append((named.name, *record.values(), nearest))
@@ -178,7 +174,6 @@ _STYLE: Final = (
 
 
 def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
-    """Yield the parts of an HTML page that shows the reports."""
     title = html.escape(", ".join(name for name, *_ in checked if name) or "A text and its words")
     # Nothing is fetched or run, whatever the text holds.
     policy = "default-src 'none'; style-src 'unsafe-inline'"
@@ -197,7 +192,6 @@ def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
 
 
 def _figures(report: TextReport) -> Iterator[str]:
-    """Yield the HTML of a report's figures, which are the legend of its colours too."""
     yield f"<p>{format_counts(report)}"
     if report.coverage is not None:
         yield f"; {percent(report.coverage)} of the words are in the list"
@@ -226,7 +220,6 @@ def _figures(report: TextReport) -> Iterator[str]:
 
 
 def _mark_words(report: TextReport) -> Iterator[str]:
-    """Yield a report's text as HTML, with each of its words in an element."""
     done = 0
     for word, reading in zip(report.words, report.readings or repeat(None), strict=False):
         yield html.escape(report.text[done : word.start], quote=False)
@@ -244,6 +237,5 @@ def _mark_words(report: TextReport) -> Iterator[str]:
 
 
 def _hint(report: TextReport, word: CheckedWord) -> str:
-    """Return the tooltip of a word that is not allowed: why, and the nearest listed words."""
     nearest = ", ".join(listed.word for listed in report.note(word).nearest)
     return why(word) + (f"; nearest: {nearest}" if nearest else "")

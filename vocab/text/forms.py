@@ -65,7 +65,6 @@ def follows_elision(text: str, language: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def _may_follow(beginning: str, is_whole: bool, language: str) -> bool:
-    """Return whether a word that begins so may follow an elision, by the rules of its language."""
     letters = unicodedata.normalize("NFD", beginning)
     if letters[0] not in _VOWELS[language]:
         return False
@@ -150,6 +149,12 @@ def has_apostrophe(text: str) -> bool:
     return APOSTROPHES[0] in text or APOSTROPHES[1] in text
 
 
+def fold_case(text: str) -> str:
+    """Fold capitals and apostrophes of a text, whatever its language."""
+    typewriter, curly = APOSTROPHES
+    return text.casefold().replace(curly, typewriter)
+
+
 def spellings(word: str, has_possessive: bool) -> Iterator[str]:
     """Yield the word as listed, with either apostrophe, and with the possessive, not capitalized; may repeat."""
     yield word
@@ -181,7 +186,6 @@ class Capitals:
 
 
 def _simple_titlecase(letter: str) -> str | None:
-    """Return the capital of a letter; None where it is none, or is more than one character."""
     # str.title() is Unicode's full mapping. Where it is one code point it is the simple mapping, and where it is
     # longer ("ß" to "Ss") there is no simple one.
     capital = letter.title()
@@ -237,7 +241,6 @@ class FormRanks:
             yield from self._ranks_of_base(text[:-2], capital_allowed)
 
     def _ranks_of_base(self, base: str, capital_allowed: bool) -> Iterator[int]:
-        """Yield the ranks of a text as it is and, where a capital is allowed, with a small first letter."""
         yield from self._spelled.of(base)
         if capital_allowed and base:
             yield from self._melted.of(base)

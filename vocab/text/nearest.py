@@ -64,25 +64,21 @@ class NearestWords:
         return next((lemma for spelling in spellings if (lemma := self._lemmas.of(spelling))), None)
 
     def _without_possessive(self, word: str) -> str:
-        """Return a word without the English 's."""
         is_possessive = self._language in POSSESSIVE_LANGUAGES and word.endswith(_POSSESSIVES)
         return word[:-2] if is_possessive and len(word) > 2 else word
 
     def _entry(self, rank: int) -> str:
-        """Return the first entry of the list that has a rank."""
         words, ranks = self._whole_list.words, self._whole_list.ranks
         return words[rank - 1 if ranks is None else bisect_left(ranks, rank)]
 
     @cached_property
     def _allowed(self) -> Sequence[ListedWord]:
-        """List the allowed words: those of the list by rank, then the added ones."""
         listed = self._whole_list.up_to(self._n_words).ranked()
         words = (ListedWord(word, rank) for rank, word in listed if rank not in self._left_out)
         return [*words, *(ListedWord(word, None) for word in self._added)]
 
     @cached_property
     def _indices_by_lemma(self) -> dict[str, list[int]]:
-        """Group the indices of the allowed words by their lemma."""
         forms: dict[str, list[int]] = {}
         for index, (word, _) in enumerate(self._allowed):
             if lemma := self._lemmas.of(word):
@@ -91,12 +87,10 @@ class NearestWords:
 
     @cached_property
     def _spelled(self) -> "Spellings":
-        """Prepare the spellings of the allowed words for comparison."""
         return Spellings([word.casefold() for word, _ in self._allowed])
 
     @property
     def _lemmas(self) -> KnownLemmas:
-        """Return the known lemmas of the list's language."""
         # Not cached here: there may be many of these, and a language's lemmas take 0.4 GB.
         return KnownLemmas.of_language(self._language)
 

@@ -5,7 +5,6 @@ enforces.
 """
 
 import copy
-import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
@@ -17,15 +16,13 @@ from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.forms import FormRanks, follows_elision, is_elision
-from vocab.text.gaps.automaton import build_gap_automaton
-from vocab.text.prefill import last_word, place_after
-from vocab.text.segmented.segmenter import Dictionary, cuts_letters
-from vocab.text.words import SegmentedWords, Words
+from vocab.text.gaps.automaton import build_gap_automaton, last_word, place_after
+from vocab.text.words import ANY_NUMBER, Dictionary, SegmentedWords, Words, cuts_letters
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """The word counts of a text, in its reading with the most frequent words.
+    """The word counts of a text, in its parse with the most frequent words.
 
     Attributes:
         num_words: Running words; numbers do not count.
@@ -61,15 +58,13 @@ class _Step(NamedTuple):
 _NEVER_IN_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.OPEN_MARKS)
 """Ends a word, unless a listed entry has it inside. Hyphen and apostrophes do not."""
 
-_NUMBER: Final = re.compile(f"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+)*")
-
-_IN_NUMBERS: Final = frozenset(marks.DIGITS + marks.NUMBER_JOINTS)
+_INNUMBERS: Final = frozenset(marks.DIGITS + marks.NUMBER_JOINTS)
 
 UNKNOWN_FOLLOWING: Final = "\uffff"
 """Text that followed and is not known: it may have continued the word, so the word counts as cut. No text has it."""
 
 _Steps = list[dict[int, _Step]]
-"""For each position: the gap states that a reading may have reached there, each with the best way."""
+"""For each position: the gap states that a parse may have reached there, each with the best way."""
 
 
 class TextReader:
@@ -142,7 +137,7 @@ class TextReader:
         Raises:
             ValueError: ``text`` is not a complete allowed text.
         """
-        last, words = self._best_reading(text)
+        last, words = self._best_parse(text)
         return Coverage(last.num_words, len({word.number for word in words}), last.max_rank)
 
     def words(self, text: str) -> list[ReadWord]:
@@ -151,14 +146,14 @@ class TextReader:
         Raises:
             ValueError: ``text`` is not a complete allowed text.
         """
-        return self._best_reading(text)[1][::-1]
+        return self._best_parse(text)[1][::-1]
 
     def numbers(self, word: str) -> frozenset[int]:
         """Return every number (a rank, or below 0 for an added word) that ``words`` may give a word."""
         return self._words.numbers(word)
 
-    def _best_reading(self, text: str) -> tuple["_Step", list[ReadWord]]:
-        """Return the last step of the reading with the most frequent words, and its words, the last one first."""
+    def _best_parse(self, text: str) -> tuple["_Step", list[ReadWord]]:
+        """Return the last step of the parse with the most frequent words, and its words, the last one first."""
         steps, _ = self._read(text)
         complete = self._complete(steps[-1])
         if not complete:
@@ -185,7 +180,7 @@ class TextReader:
         whole = text + following[: self._words.max_length]
         steps, units = self._read(whole)
         if self._has_numbers:
-            units |= {number.span() for number in _NUMBER.finditer(whole)}
+            units |= {number.span() for number in ANY_NUMBER.finditer(whole)}
         for cut in range(len(text), 0, -1):
             if not self._complete(steps[cut]):
                 continue
@@ -205,13 +200,13 @@ class TextReader:
         if following == UNKNOWN_FOLLOWING:
             settled = _settled(whole, steps, units, words.begun_at(whole, _last_starts(steps, words)))
             return max((cut for cut in settled if self._complete(steps[cut])), default=0)
-        numbers = _NUMBER.finditer(whole) if self._has_numbers else ()
+        numbers = ANY_NUMBER.finditer(whole) if self._has_numbers else ()
         inside = {place for number in numbers for place in range(number.start() + 1, number.end())}
-        ends = self._ends_of_best_reading(whole, steps, words)
+        ends = self._ends_of_best_parse(whole, steps, words)
         return max((end for end in ends if end <= len(text) and end not in inside), default=0)
 
-    def _ends_of_best_reading(self, text: str, steps: _Steps, words: SegmentedWords) -> list[int]:
-        """Return where a text may end on the best of the readings that go furthest; one may end in a begun word."""
+    def _ends_of_best_parse(self, text: str, steps: _Steps, words: SegmentedWords) -> list[int]:
+        """Return where a text may end on the best of the parses that go furthest; one may end in a begun word."""
         end = len(text)
         if not steps[end]:
             begun = (start for start in _last_starts(steps, words)[::-1] if words.begun_at(text, [start]) is not None)
@@ -230,16 +225,14 @@ class TextReader:
         return FollowedSegments(self, self._words) if isinstance(self._words, SegmentedWords) else FollowedText(self)
 
     def _complete(self, places: dict[int, _Step]) -> list[int]:
-        """Return the gap states among these where a text may end."""
         return [place for place in places if self._may_end(place)]
 
     def _may_end(self, place: int) -> bool:
-        """Return whether a text may end at a gap state."""
         state = self._gaps.states[place]
         return state.is_complete or (self._may_break_off and state.ends_unit)
 
     def _read(self, text: str) -> tuple[_Steps, set[tuple[int, int]]]:
-        """Return every reading of a text as far as it goes, by position, and the words met as (start, end)."""
+        """Return every parse of a text as far as it goes, by position, and the words met as (start, end)."""
         steps: _Steps = [self._first_step(), *({} for _ in text)]
         return steps, self._read_on(text, steps)
 
@@ -247,7 +240,7 @@ class TextReader:
         return {self._start: _Step(0, 0, -1, -1, 0)}
 
     def _read_on(self, text: str, steps: _Steps) -> set[tuple[int, int]]:
-        """Extend the readings in ``steps`` over a text, and return the words met as (start, end)."""
+        """Extend the parses in ``steps`` over a text, and return the words met as (start, end)."""
         words: set[tuple[int, int]] = set()
         for position, places in enumerate(steps):
             for place, step in places.items():
@@ -351,20 +344,19 @@ class FollowedSegments(FollowedText):
 
 
 def _last_starts(steps: _Steps, words: SegmentedWords) -> list[int]:
-    """Return where readings have come, within a word's reach of the end of their text, but for the end itself."""
+    """Return where parses have come, within a word's reach of the end of their text, but for the end itself."""
     end = len(steps) - 1
     return [position for position in range(max(end - words.max_length, 0), end) if steps[position]]
 
 
 def _ends_openly(text: str) -> bool:
-    """Return whether a text ends in a number or a Latin letter, which may go on."""
-    return text[-1:] in _IN_NUMBERS or (text[-1:].isascii() and text[-1:].isalpha())
+    return text[-1:] in _INNUMBERS or (text[-1:].isascii() and text[-1:].isalpha())
 
 
 def _settled(text: str, steps: _Steps, words: set[tuple[int, int]], begun: int | None) -> list[int]:
-    """Return where readings have come and nothing written later is part of what stands before, ascending.
+    """Return where parses have come and nothing written later is part of what stands before, ascending.
 
-    ``words`` are all that the readings met, and ``begun`` is where the first begins that may go on after the end.
+    ``words`` are all that the parses met, and ``begun`` is where the first begins that may go on after the end.
     """
     inside = {place for start, end in words for place in range(start + 1, end)}
     # A number has digits and joints on both sides.
@@ -372,11 +364,10 @@ def _settled(text: str, steps: _Steps, words: set[tuple[int, int]], begun: int |
     return [
         place
         for place in range(1, last + 1)
-        if steps[place] and place not in inside and not _IN_NUMBERS.issuperset(text[place - 1 : place + 1])
+        if steps[place] and place not in inside and not _INNUMBERS.issuperset(text[place - 1 : place + 1])
     ]
 
 
 def _offer(places: dict[int, _Step], place: int, step: _Step) -> None:
-    """Keep a step at a gap state where it is the best so far."""
     if place not in places or step < places[place]:
         places[place] = step

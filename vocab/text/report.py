@@ -189,7 +189,6 @@ class TextReport:
 
     @cached_property
     def _running(self) -> Sequence[CheckedWord]:
-        """Return the running words: all but numbers and symbols."""
         return [word for word in self.words if not word.is_number and not word.is_symbol]
 
     @cached_property

@@ -56,7 +56,6 @@ def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _ends(text: str) -> list[int]:
-    """Return where sentences end, by marks and by line breaks."""
     marks = [match.end() for match in _END.finditer(text) if _is_end(text, match)]
     marks += [match.end() for match in _WIDE_END.finditer(text)]
     breaks = [match.start() for match in _BREAK.finditer(text) if _is_break(text, match)]
@@ -64,7 +63,6 @@ def _ends(text: str) -> list[int]:
 
 
 def _is_end(text: str, match: re.Match[str]) -> bool:
-    """Return whether a sentence mark ends a sentence: no small letter follows, and it is no abbreviation's."""
     following = text[match.end() : match.end() + 40].lstrip()
     while following[:1] in _OPENING and following:
         following = following[1:]
@@ -76,7 +74,6 @@ def _is_end(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_break(text: str, match: re.Match[str]) -> bool:
-    """Return whether a line break ends a sentence, and does not just wrap a line."""
     if match[0].count("\n") > 1:
         return True
     line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]

@@ -55,7 +55,6 @@ def unit_pattern() -> re.Pattern[str]:
 
 @cache
 def _letter() -> str:
-    """Return a pattern of one letter, digit or combining mark."""
     # \w leaves out combining marks, which are half of what is written in Hindi.
     return rf"(?![{_HIDDEN}])(?:[^\W_]|[{_ranges(_is_letter_outside_w)}])"
 

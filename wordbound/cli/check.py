@@ -14,7 +14,7 @@ from vocab.errors import DocumentError, EmptyWordListError, StructureError
 from vocab.lists.wordlists import words_of_file
 from vocab.options import ListOptions
 from vocab.text.checker import TextChecker
-from vocab.text.formats import FORMATS, NamedReport, Places, format_counts, percent, render_reports, why
+from vocab.text.formats import FORMATS, NamedReport, TextLines, format_counts, percent, render_reports, why
 from vocab.text.report import CheckedWord, TextReport
 from wordbound.cli import DONE, NOT_AS_ASKED, STANDARD_INPUT
 from wordbound.cli.options import LocalList
@@ -140,7 +140,7 @@ def _lines(name: str | None, report: TextReport, pointers: tuple[str, ...]) -> I
             most = f"{least + 1:,} to {band.max_rank:,}" if band.max_rank else "all others"
             yield f"  {most:>16}  {band.num_words:>9,} running, {band.num_distinct_words:>7,} different"
         least = band.max_rank or least
-    places = Places(report.text)
+    lines = TextLines(report.text)
     readings = dict(zip(report.words, report.readings or (), strict=False))
     by_key: dict[str, list[CheckedWord]] = {}
     for word in report.not_allowed:
@@ -149,7 +149,7 @@ def _lines(name: str | None, report: TextReport, pointers: tuple[str, ...]) -> I
         yield "  not in the list:"
     for found in by_key.values():
         first = found[0]
-        line, column = places.of(first.start)
+        line, column = lines.of(first.start)
         place = pointers[line - 1] or "/" if pointers else f"{line}:{column}"
         number = f", {len(found)} times" if len(found) > 1 else ""
         nearest = ", ".join(listed.word for listed in report.note(first).nearest)

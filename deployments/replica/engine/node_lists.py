@@ -29,7 +29,7 @@ from vocab.text.checker import TextChecker
 from vocab.text.forms import FormRanks, case_of
 from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
-from vocab.text.segmented.segmenter import ListSegments
+from vocab.text.words import ListSegments
 
 logger = logging.getLogger("ray.serve")
 

@@ -25,9 +25,9 @@ from vocab.lists.wordlists import unspaced_language
 from vocab.marks import BLANK, marks_of_unspaced
 from vocab.text.checker import TextChecker
 from vocab.text.report import CheckedWord
-from vocab.text.segmented.segmenter import ListSegments
 from vocab.text.sentences import sentence_spans
 from vocab.text.units import word_pattern
+from vocab.text.words import ListSegments
 
 _MAX_DRAFT: Final = 600
 """Characters of what has been written that the next sentence is written after."""

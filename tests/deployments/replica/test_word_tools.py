@@ -12,7 +12,7 @@ from deployments.replica.word_tools import rewrite
 from tests.deployments.replica.toy_engine import Said
 from tests.deployments.replica.world import ReplicaWorld, read, refusal
 from vocab.lists.wordlists import WordList
-from vocab.text.segmented.segmenter import ListSegments
+from vocab.text.words import ListSegments
 
 WORDS = (
     "the", "a", "an", "cat", "dog", "apple", "ate", "eat", "eats", "big", "it", "was", "buy", "bought", "and", "sat",

@@ -28,8 +28,7 @@ from vocab.marks import CLOSE_MARKS, JOINING_DASH, OPEN_MARKS, SENTENCE_MARKS, S
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
-from vocab.text.gaps.automaton import build_gap_automaton
-from vocab.text.prefill import place_after
+from vocab.text.gaps.automaton import build_gap_automaton, place_after
 from vocab.vllm_plugin.kv_fork import ForkHint
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")

@@ -9,8 +9,7 @@ from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates
 from vocab.options import End, ListOptions, Punctuation
-from vocab.text.gaps.automaton import build_gap_automaton
-from vocab.text.prefill import place_after
+from vocab.text.gaps.automaton import build_gap_automaton, place_after
 from vocab.text.reader import TextReader
 
 STATES, TOKENIZER = toy_states(["sol", "mar"], ["sol", " mar", "ma"])

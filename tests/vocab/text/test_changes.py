@@ -11,33 +11,29 @@ from vocab.lists.wordlists import WordList, load_word_list
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out, fold, ranks_left_out
 
 
-def left_out(words: tuple[str, ...], *excluded: str, lang: str = "en") -> tuple[str, ...]:
-    return entries_left_out(WordList(lang, words, "file"), excluded)
-
-
-def test_a_word_means_all_its_spellings_with_capitals_and_apostrophes() -> None:
-    words = ("may", "can", "May", "MAY", "o’clock", "o'clock", "maybe")
-    assert left_out(words, "May") == ("may", "May", "MAY")
-    assert left_out(words, "O’CLOCK", "can") == ("can", "o’clock", "o'clock")
-    assert left_out(words, "the") == ()
-    assert left_out(words) == ()
-
-
-def test_no_other_word_is_meant() -> None:
-    assert left_out(("Maße", "Masse", "MASSE", "MAẞE"), "maße", lang="de") == ("Maße", "MAẞE")
-    assert left_out(("it's", "it", "its"), "it", lang="en") == ("it's", "it")
-    assert left_out(("it's", "it", "its"), "it's", lang="en") == ("it's",)
-    assert left_out(("it's", "it", "its"), "it", lang="xx") == ("it",)
-    assert left_out(("ílk", "ilk"), "ilk", lang="es") == ("ilk",)
-
-
-def test_turkish_has_two_is() -> None:
-    assert left_out(("ılık", "ilik", "Ilık", "İlik", "ILIK"), "ılık", lang="tr") == ("ılık", "Ilık")
-    assert left_out(("iğne", "İğne", "ığne"), "İğne", lang="tr") == ("iğne", "İğne")
-
-
-def test_a_capital_that_melts_with_its_mark_is_a_capital() -> None:
-    assert left_out(("i\u0307x", "\u0130x", "ix"), "\u0130x", lang="xx") == ("i\u0307x", "\u0130x")
+@pytest.mark.parametrize(
+    ("lang", "words", "excluded", "meant"),
+    [
+        ("en", "may can May MAY o’clock o'clock maybe", "May", "may May MAY"),
+        ("en", "may can May MAY o’clock o'clock maybe", "O’CLOCK can", "can o’clock o'clock"),
+        ("en", "may can", "the", ""),
+        ("en", "may can", "", ""),
+        ("de", "Maße Masse MASSE MAẞE", "maße", "Maße MAẞE"),
+        ("en", "it's it its", "it", "it's it"),
+        ("en", "it's it its", "it's", "it's"),
+        ("xx", "it's it its", "it", "it"),
+        ("es", "ílk ilk", "ilk", "ilk"),
+        ("tr", "ılık ilik Ilık İlik ILIK", "ılık", "ılık Ilık"),
+        ("tr", "iğne İğne ığne", "İğne", "iğne İğne"),
+        # A capital that melts with its mark is a capital.
+        ("xx", "i\u0307x \u0130x ix", "\u0130x", "i\u0307x \u0130x"),
+    ],
+)
+def test_a_word_means_its_spellings_with_capitals_and_apostrophes_and_no_other_word(
+    lang: str, words: str, excluded: str, meant: str
+) -> None:
+    word_list = WordList(lang, tuple(words.split()), "file")
+    assert entries_left_out(word_list, tuple(excluded.split())) == tuple(meant.split())
 
 
 def test_words_of_one_rank_are_left_out_together() -> None:
@@ -67,16 +63,12 @@ def test_on_a_real_list_it_finds_what_folding_each_word_finds(lang: str) -> None
 def test_the_quick_look_misses_nothing(words: list[str], lang: str) -> None:
     listed = tuple(dict.fromkeys(unicodedata.normalize("NFC", word) for word in words))
     expected = tuple(word for word in listed if fold(word, lang) == fold(listed[0], lang))
-    assert left_out(listed, listed[0], lang=lang) == expected
+    assert entries_left_out(WordList(lang, listed, "file"), listed[:1]) == expected
 
 
-def test_a_word_both_added_and_left_out_is_refused() -> None:
+def test_changes_are_true_where_there_are_some_and_refused_where_they_contradict() -> None:
+    assert not NO_CHANGES
+    assert ListChanges(extra_words=("a",)) and ListChanges(exclude_words=("a",))
+    ListChanges(("Eva",), ("ana",)).check("es")
     with pytest.raises(OptionsError, match="'Ana' is in both extra_words and exclude_words"):
         ListChanges(("Eva", "Ana"), ("ana",)).check("es")
-    ListChanges(("Eva",), ("ana",)).check("es")
-
-
-def test_changes_are_true_where_there_are_some() -> None:
-    assert not NO_CHANGES
-    assert ListChanges(extra_words=("a",))
-    assert ListChanges(exclude_words=("a",))

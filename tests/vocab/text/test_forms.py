@@ -1,160 +1,150 @@
-"""Surface forms: the ways in which a text may write a listed word."""
+"""Surface forms: the ways in which a text may write a listed word, and the rank of each."""
 
 import unicodedata
 
 import pytest
 
-from tests.worlds import WORLDS, World
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import Case, ListOptions
-from vocab.text.forms import Form, resolve_case, surface_forms
+from vocab.text.forms import FormRanks, follows_elision, is_elision, resolve_case, surface_forms
+
+CASES: tuple[Case, ...] = ("auto", "sentence", "any", "listed")
+LETTERS = "ßa ŉa ﬁn ΐa 3d -a 日本 ⅷ ⓐ \u0345a"
+
+# Language, case, the list (_ stands for a blank), its forms that may stand anywhere, and those for starts of sentences;
+# each with a rank other than 1 if it has one.
+FORMS: list[tuple[str, Case, str, str, str]] = [
+    ("xx", "any", "cat dog", "cat Cat dog=2 Dog=2", ""),
+    ("xx", "listed", "cat London", "cat London=2", ""),
+    # The more frequent word gives a form its rank, but a rarer one may stand where the better may not.
+    ("xx", "any", "will Will may May", "will Will may=3 May=3", ""),
+    ("xx", "sentence", "will Will", "will Will=2", "Will"),
+    ("xx", "sentence", "Will will", "Will will=2", ""),
+    ("en", "listed", "it it's", "it it's it’s", ""),
+    # A capital is a titlecase letter of one code point.
+    ("xx", "sentence", "éa ñu ǆep ώρα ÿx ია ᾳx", "éa ñu=2 ǆep=3 ώρα=4 ÿx=5 ია=6 ᾳx=7", "Éa Ñu=2 ǅep=3 Ώρα=4 Ÿx=5 ᾼx=7"),
+    ("xx", "any", LETTERS, " ".join(f"{word}={rank}" for rank, word in enumerate(LETTERS.split(), 1)), ""),
+    *((lang, "sentence", "iğne ılık", "iğne ılık=2", "İğne Ilık=2") for lang in ("tr", "az", "tr-TR", "tr_school")),
+    ("de", "sentence", "iğne", "iğne", "Iğne"),
+    ("xx", "sentence", "i\u0307x", "i\u0307x", "\u0130x"),
+    # Either apostrophe may be written, all alike or as listed; English words without one carry the possessive.
+    ("xx", "listed", "a'b’c", "a'b’c a'b'c a’b’c", ""),
+    ("en", "sentence", "cat don’t", "cat cat's cat’s don't=2 don’t=2", "Cat Cat's Cat’s Don't=2 Don’t=2"),
+    ("en-GB", "listed", "in_front", "in_front in_front's in_front’s", ""),
+    ("de", "listed", "kat", "kat", ""),
+]
 
 
-def forms_of(*words: str, lang: str = "xx", case: Case = "auto") -> set[tuple[str, int]]:
-    """(text, rank) of the forms usable anywhere."""
-    forms = surface_forms(WordList(lang, words, "file"), ListOptions(case))
-    return {(form.text, form.rank) for form in forms if not form.sentence_only}
+def ranks_by_text(spelled: str) -> dict[str, int]:
+    forms = (form.replace("_", " ").partition("=") for form in spelled.split(" ") if form)
+    return {text: int(rank or 1) for text, _, rank in forms}
 
 
-def start_forms_of(*words: str, lang: str = "xx", case: Case = "sentence") -> set[tuple[str, int]]:
-    """(text, rank) of the forms for the start of a sentence only."""
-    forms = surface_forms(WordList(lang, words, "file"), ListOptions(case))
-    return {(form.text, form.rank) for form in forms if form.sentence_only}
+@pytest.mark.parametrize(("lang", "case", "words", "anywhere", "at_start"), FORMS)
+def test_a_list_has_these_forms(lang: str, case: Case, words: str, anywhere: str, at_start: str) -> None:
+    word_list = WordList(lang, tuple(word.replace("_", " ") for word in words.split()), "file")
+    forms = surface_forms(word_list, ListOptions(case))
+    assert {form.text: form.rank for form in forms if not form.sentence_only} == ranks_by_text(anywhere)
+    assert {form.text: form.rank for form in forms if form.sentence_only} == ranks_by_text(at_start)
 
 
-class TestCase:
-    @pytest.mark.parametrize(
-        ("words", "case"),
-        [
-            (("the", "cat"), "any"),
-            (("the", "London"), "sentence"),
-            (("the", "iPhone"), "sentence"),
-            (("ǅ",), "sentence"),
-            (("ℝ", "日本", "3", "ß", "ა"), "any"),
-        ],
-    )
-    def test_auto_asks_whether_the_list_has_capitals(self, words: tuple[str, ...], case: str) -> None:
-        assert resolve_case(WordList("xx", words, "file"), ListOptions()) == case
+def test_the_possessive_can_be_left_out() -> None:
+    forms = surface_forms(WordList("en", ("cat",), "file"), ListOptions("listed"), with_possessives=False)
+    assert [form.text for form in forms] == ["cat"]
 
-    @pytest.mark.parametrize("lang", ["en", "de", "fr", "uk", "ko"])
-    def test_auto_is_any_for_wordfreqs_lists(self, lang: str) -> None:
-        assert resolve_case(load_word_list(lang, None, source="wordfreq"), ListOptions()) == "any"
 
-    @pytest.mark.parametrize(("lang", "case"), [("en", "sentence"), ("de", "sentence"), ("fi", "any"), ("uk", "any")])
-    def test_auto_is_sentence_for_lists_with_their_capitals(self, lang: str, case: str) -> None:
-        assert resolve_case(load_word_list(lang, None), ListOptions()) == case
-
-    @pytest.mark.parametrize("case", ["sentence", "any", "listed"])
-    def test_what_is_asked_for_is_what_counts(self, case: Case) -> None:
+def test_auto_asks_whether_the_list_has_capitals() -> None:
+    for words in ("the London", "the iPhone", "ǅ"):
+        assert resolve_case(WordList("xx", tuple(words.split()), "file"), ListOptions()) == "sentence"
+    for words in ("the cat", "ℝ 日本 3 ß ა"):
+        assert resolve_case(WordList("xx", tuple(words.split()), "file"), ListOptions()) == "any"
+    for case in CASES[1:]:
         assert resolve_case(WordList("xx", ("the", "London"), "file"), ListOptions(case)) == case
-
-    def test_any_puts_capitals_anywhere(self) -> None:
-        assert forms_of("cat", "dog") == {("cat", 1), ("Cat", 1), ("dog", 2), ("Dog", 2)}
-
-    def test_sentence_puts_capitals_where_a_sentence_starts(self) -> None:
-        assert forms_of("cat", case="sentence") == {("cat", 1)}
-        assert start_forms_of("cat") == {("Cat", 1)}
-
-    def test_listed_adds_no_capitals(self) -> None:
-        assert forms_of("cat", "London", case="listed") == {("cat", 1), ("London", 2)}
-        assert start_forms_of("cat", case="listed") == set()
-
-    def test_capitals_of_the_list_are_kept(self) -> None:
-        assert forms_of("London", "McDonald") == {("London", 1), ("McDonald", 2)}
-        assert start_forms_of("London", "McDonald") == set()
+    for lang in ("en", "de", "fr", "uk", "ko"):
+        assert resolve_case(load_word_list(lang, None, source="wordfreq"), ListOptions()) == "any"
+    for lang in ("en", "de", "fi", "uk"):
+        expected = "sentence" if lang in ("en", "de") else "any"
+        assert resolve_case(load_word_list(lang, None), ListOptions()) == expected
 
 
-class TestBestRank:
-    def test_the_more_frequent_word_gives_a_form_its_rank(self) -> None:
-        assert forms_of("will", "Will", "may", "May", case="any") == {
-            ("will", 1), ("Will", 1), ("may", 3), ("May", 3),
-        }  # fmt: skip
-        assert ("May", 1) in forms_of("May", "may", case="any")
-
-    def test_a_form_for_sentence_starts_stands_beside_a_rarer_one(self) -> None:
-        assert forms_of("will", "Will", case="sentence") == {("will", 1), ("Will", 2)}
-        assert start_forms_of("will", "Will") == {("Will", 1)}
-
-    def test_a_form_for_sentence_starts_that_is_rarer_is_superfluous(self) -> None:
-        assert start_forms_of("Will", "will") == set()
-
-    def test_a_possessive_that_is_listed_has_the_better_rank(self) -> None:
-        assert ("it's", 1) in forms_of("it's", "it", lang="en")
-        assert ("it's", 1) in forms_of("it", "it's", lang="en")
-
-    def test_words_that_share_a_rank_give_their_forms_this_rank(self) -> None:
-        lemmas = WordList("xx", ("be", "is", "Be", "are"), "file", (1, 1, 2, 2))
-        forms = {(form.text, form.rank) for form in surface_forms(lemmas, ListOptions("any"))}
-        assert forms == {("be", 1), ("is", 1), ("Be", 1), ("Is", 1), ("are", 2), ("Are", 2)}
-
-
-class TestCapitals:
-    @pytest.mark.parametrize(
-        ("word", "capital"),
-        [("éa", "Éa"), ("ñu", "Ñu"), ("ǆep", "ǅep"), ("ώρα", "Ώρα"), ("ÿx", "Ÿx"), ("ია", None), ("ᾳx", "ᾼx")],
-    )
-    def test_it_is_the_titlecase_of_one_code_point(self, word: str, capital: str | None) -> None:
-        assert start_forms_of(word) == (set() if capital is None else {(capital, 1)})
-
-    @pytest.mark.parametrize("word", ["ßa", "ŉa", "ﬁn", "ΐa", "3d", "-a", "'s", "日本", "ⅷ", "ⓐ", "\u0345a"])
-    def test_there_is_none_where_there_is_no_such_code_point_or_no_letter(self, word: str) -> None:
-        assert all(text[0] == word[0] or text[0] in "'’" for text, _ in forms_of(word, case="any"))
-        assert start_forms_of(word) == set()
-
-    @pytest.mark.parametrize("lang", ["tr", "az", "tr-TR", "tr_school"])
-    def test_turkish_i_keeps_its_dot(self, lang: str) -> None:
-        assert start_forms_of("iğne", "ılık", lang=lang) == {("İğne", 1), ("Ilık", 2)}
-
-    def test_other_is_have_no_dot(self) -> None:
-        assert start_forms_of("iğne", lang="de") == {("Iğne", 1)}
-
-    def test_a_capital_and_its_mark_become_one_code_point(self) -> None:
-        assert start_forms_of("i\u0307x") == {("\u0130x", 1)}
-
-
-class TestApostrophes:
-    @pytest.mark.parametrize("word", ["don't", "don’t"])
-    def test_either_may_be_written(self, word: str) -> None:
-        assert forms_of(word, case="listed") == {("don't", 1), ("don’t", 1)}
-
-    def test_several_are_written_alike_or_as_listed(self) -> None:
-        assert forms_of("a'b’c", case="listed") == {("a'b’c", 1), ("a'b'c", 1), ("a’b’c", 1)}
-
-    def test_english_words_carry_the_possessive(self) -> None:
-        assert forms_of("cat", lang="en", case="listed") == {("cat", 1), ("cat's", 1), ("cat’s", 1)}
-        assert forms_of("in front", lang="en-GB", case="listed") >= {("in front's", 1)}
-        assert start_forms_of("cat", lang="en") == {("Cat", 1), ("Cat's", 1), ("Cat’s", 1)}
-
-    def test_the_possessive_can_be_left_out(self) -> None:
-        forms = surface_forms(WordList("en", ("cat",), "file"), ListOptions("listed"), with_possessives=False)
-        assert [form.text for form in forms] == ["cat"]
-
-    def test_a_word_with_an_apostrophe_carries_none(self) -> None:
-        assert forms_of("don't", lang="en", case="listed") == {("don't", 1), ("don’t", 1)}
-
-    def test_other_languages_have_no_possessive(self) -> None:
-        assert forms_of("kat", lang="de", case="listed") == {("kat", 1)}
-
-
-class TestElisions:
-    @pytest.mark.parametrize("lang", ["fr", "it", "ca", "fr-CA"])
-    def test_a_final_apostrophe_elides_in_french_italian_and_catalan(self, lang: str) -> None:
-        forms = surface_forms(WordList(lang, ("l'", "l'un", "x"), "file"), ListOptions("sentence"))
-        assert {form.text for form in forms if form.elision} == {"l'", "l’", "L'", "L’"}
-        assert Form("L’", 1, sentence_only=True, elision=True) in forms
-
-    @pytest.mark.parametrize("lang", ["en", "de", "frr"])
-    def test_elsewhere_it_is_a_letter(self, lang: str) -> None:
-        forms = surface_forms(WordList(lang, ("goin'",), "file"), ListOptions())
-        assert not any(form.elision for form in forms)
-
-
-@pytest.mark.parametrize("world", WORLDS, ids=str)
-def test_forms_are_nfc_distinct_and_in_rank_order(world: World) -> None:
-    forms = surface_forms(WordList(world.lang, world.words, "file"), ListOptions("sentence"))
+def assert_same_as_table(word_list: WordList, options: ListOptions) -> None:
+    """Each form has one text and rank, the rank that is looked up; and all are NFC, in the order of ranks."""
+    forms = surface_forms(word_list, options)
     assert all(form.text and unicodedata.is_normalized("NFC", form.text) for form in forms)
     assert len({(form.text, form.sentence_only) for form in forms}) == len(forms)
     assert [form.rank for form in forms] == sorted(form.rank for form in forms)
+    ranks = FormRanks(word_list, options)
+    within = {form.text: form.rank for form in forms if not form.sentence_only}
+    at_start = {form.text: form.rank for form in sorted(forms, key=lambda form: -form.rank)}
+    for form in forms:
+        assert ranks.rank(form.text, starts_sentence=False) == within.get(form.text)
+        assert ranks.rank(form.text, starts_sentence=True) == at_start[form.text]
+        assert is_elision(form.text, word_list.language) == form.elision
+    assert {len(form.text) for form in forms} <= set(ranks.lengths)
+
+
+@pytest.mark.parametrize("lang", ["en", "fr", "tr", "el", "hi"])
+def test_every_form_of_a_real_list_has_its_rank(lang: str) -> None:
+    for case in CASES[:2]:
+        assert_same_as_table(load_word_list(lang, None).up_to(5_000), ListOptions(case))
+
+
+def test_what_no_word_gives_has_no_rank() -> None:
+    ranks = FormRanks(WordList("en", ("the", "don't", "cat"), "file"), ListOptions())
+    for text in ("'s", "’s", "x's", "the's's", "don't's", "cAt", "THE"):
+        assert ranks.rank(text, starts_sentence=True) is None
+    # Words behind the first n are left out.
+    first = FormRanks(WordList("en", ("the", "cat", "England"), "file"), ListOptions(), 2)
+    assert [first.rank("Cat", starts_sentence=starts) for starts in (True, False)] == [2, None]
+    assert first.rank("England", starts_sentence=True) is None
+    assert first.lengths == [3, 5]
+    empty = FormRanks(WordList("en", (), "inline"), ListOptions("sentence"))
+    assert (empty.lengths, empty.rank("'s", starts_sentence=True)) == ([], None)
+
+
+def test_a_spelling_may_have_several_ranks() -> None:
+    words = ("the", "see", "saw", "o'k", "Saw", "o’k", "i\u0307x", "\u0130x")
+    forms = WordList("en", words, "file", (1, 2, 2, 3, 4, 5, 6, 7))
+    ranks = FormRanks(forms, ListOptions("sentence"))
+    expected = {("o’k", False): [3, 5], ("Saw", True): [2, 4], ("Saw's", False): [4], ("\u0130x", True): [6, 7]}
+    assert {key: sorted(set(ranks.ranks(key[0], starts_sentence=key[1]))) for key in expected} == expected
+    assert_same_as_table(forms, ListOptions("sentence"))
+
+
+def test_a_final_apostrophe_elides_in_french_italian_and_catalan_and_is_a_letter_elsewhere() -> None:
+    for lang in ("fr", "it", "ca", "fr-CA", "en", "de", "frr"):
+        forms = surface_forms(WordList(lang, ("l'", "l'un", "x"), "file"), ListOptions("sentence"))
+        elisions = {(form.text, form.sentence_only) for form in forms if form.elision}
+        expected = {("l'", False), ("l’", False), ("L'", True), ("L’", True)}
+        assert elisions == (expected if lang[:3] in ("fr", "it", "ca", "fr-") else set())
+
+
+ELIDED = {
+    "fr": """homme heure histoire hôpital hôtel habitude hiver humain herbe huile huître hameçon héroïne héroïnes
+        héroïque héroïsme habit haleine hallucination harmonie hésiter heureux hier hélas hélice hypothèse hygiène
+        humeur humble horizon horloge hormone horreur hommage honneur honnête honorable hospitalité hostile hôte
+        hydrogène hirondelle hippopotame hibernation yeux Yonne y Yves œil œuvre âme Être île un oublier ouest ouvrir
+        usine entr' E\u0301tat""",
+    "it": "uomo ora è hotel Etna",
+    "ca": "home illa ànima història Eva",
+}
+NOT_ELIDED = {
+    "fr": """hache haie haine haïr halle hall hamac hameau hamster hanche handicap hangar hanter harcèlement hardi harem
+        hareng haricot harnais harpe hasard hâte hausse haut hautbois havre hennir hérisson hérissons hernie héron héros
+        herse hêtre heurter hibou hideux hiérarchie hippie hisser hobby hocher hockey homard Hollande hollandais Hongrie
+        hongrois honte honteux hoquet hors hotte houle housse huche huer huées Huguenots huit huitième hurler hurlement
+        hussard hutte onze onzième oui ouistiti yaourt yoga yacht chat le qu' 3D""",
+    "it": "donna yogurt chi",
+    "ca": "dona iogurt hiena",
+    "en": "hour",
+}
+
+
+def test_a_language_elides_before_vowels_and_silent_hs_alone() -> None:
+    for lang, words in ELIDED.items():
+        assert [word for word in words.split() if not follows_elision(word, lang)] == []
+    for lang, words in NOT_ELIDED.items():
+        assert [word for word in words.split() if follows_elision(word, lang)] == []
 
 
 @pytest.mark.slow

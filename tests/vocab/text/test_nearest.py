@@ -5,18 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocab.lists.wordlists import WordList
-from vocab.text.nearest import MAX_CHARS, NearestWords, Spellings
+from vocab.text.nearest import MAX_CHARS, NearestWords
 from vocab.text.report import ListedWord, Note
 
 ENGLISH = ("the", "go", "I", "cat", "went", "house", "Anna", "children", "elephant")
 
 
-def note(word: str, *words: str, rank: int | None = None, lang: str = "en", n_words: int = 9) -> Note:
-    return NearestWords(WordList(lang, words or ENGLISH, "file"), n_words).note(word, rank)
-
-
-def names(found: Note) -> list[str]:
-    return [listed.word for listed in found.nearest]
+def note(word: str, *words: str, rank: int | None = None, lang: str = "en", most: int = 3) -> Note:
+    words = words or ENGLISH
+    return NearestWords(WordList(lang, words, "file"), len(words)).note(word, rank, most)
 
 
 def distance(one: str, other: str) -> int:
@@ -38,62 +35,48 @@ def test_all_words_of_a_similar_spelling_are_found(words: list[str], word: str) 
     most = (0, 1, 1, 1, 2)[min(len(word), 5) - 1]
     near = {other: found for other in words if (found := distance(word, other)) <= most}
     order = sorted(near, key=lambda other: (near[other], other[0] != word[0], words.index(other)))
-    assert [words[index] for index in Spellings(words).nearest(word, len(words))] == order
+    assert [listed.word for listed in note(word, *words, lang="und", most=len(words)).nearest] == order
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"),
+    ("lang", "words", "word", "rank", "lemma", "nearest"),
     [
-        ("teh", ["the"]),
-        ("Hause", ["house"]),
-        ("goes", ["go", "went"]),
-        ("ANNE", ["Anna"]),
-        ("child", ["children"]),
-        ("child’s", ["children"]),
-        ("’s", []),
-        ("xyzzy", []),
-        ("𝒳", []),
-        ("i", ["I"]),
+        ("en", "", "teh", None, None, "the"),
+        ("en", "", "Hause", None, None, "house"),
+        ("en", "", "goes", None, "go", "go went"),
+        ("en", "", "ANNE", None, "Anne", "Anna"),
+        ("en", "", "child", None, "child", "children"),
+        ("en", "", "child’s", None, "child", "children"),
+        ("en", "", "’s", None, "'s", ""),
+        ("en", "", "xyzzy", None, None, ""),
+        ("en", "", "𝒳", None, None, ""),
+        ("en", "", "i", None, "I", "I"),
+        # Three at most, the lemma itself first.
+        ("en", "is was been be bee", "be", None, "be", "be is was"),
+        # A word has the lemma of its entry.
+        ("de", "Hund Hunde", "hund", 1, "Hund", "Hund Hunde"),
+        # A language without lemmas has spellings.
+        ("und", "house how", "hows", None, None, "how"),
+        # A very long word is like none.
+        ("und", "a" * MAX_CHARS + " " + "a" * (MAX_CHARS + 1), "a" * (MAX_CHARS - 1), None, None, "a" * MAX_CHARS),
+        ("und", "a" * MAX_CHARS, "a" * (MAX_CHARS + 1), None, None, ""),
     ],
 )
-def test_words_of_the_same_lemma_come_before_those_of_a_similar_spelling(word: str, expected: list[str]) -> None:
-    assert names(note(word)) == expected
-
-
-def test_a_word_has_the_lemma_of_its_entry() -> None:
-    assert note("hund", "Hund", "Hunde", rank=1, lang="de") == Note(
-        "Hund", (ListedWord("Hund", 1), ListedWord("Hunde", 2))
-    )
+def test_words_of_the_same_lemma_come_before_those_of_a_similar_spelling(
+    lang: str, words: str, word: str, rank: int | None, lemma: str | None, nearest: str
+) -> None:
+    listed = tuple(words.split()) or ENGLISH
+    expected = tuple(ListedWord(one, listed.index(one) + 1) for one in nearest.split())
+    assert note(word, *listed, rank=rank, lang=lang) == Note(lemma, expected)
 
 
 def test_only_words_that_are_allowed_are_told() -> None:
-    words = WordList("en", ENGLISH, "file")
-    nearest = NearestWords(words, 8, {1, 5}, ("teh", "Elephantine"))
+    nearest = NearestWords(WordList("en", ENGLISH, "file"), 8, {1, 5}, ("teh", "Elephantine"))
     assert nearest.note("te", None).nearest == (ListedWord("teh", None),)
-    assert names(nearest.note("elephants", None)) == []
-    assert names(nearest.note("going", None)) == ["go"]
-
-
-def test_at_most_three_are_told_and_the_lemma_itself_comes_first() -> None:
-    found = note("be", "is", "was", "been", "be", "bee")
-    assert names(found) == ["be", "is", "was"]
-
-
-def test_words_that_share_a_rank_have_it() -> None:
+    assert nearest.note("elephants", None).nearest == ()
+    assert nearest.note("going", None).nearest == (ListedWord("go", 2),)
+    assert NearestWords(WordList("und", ("a",), "file"), 1, {1}).note("b", None) == Note()
+    # Words that share a rank have it.
     words = WordList("en", ("be", "is", "house"), "file", (1, 1, 2))
     assert NearestWords(words, 1).note("houses", 2) == Note("house")
     assert NearestWords(words, 2).note("are", None).nearest == (ListedWord("be", 1), ListedWord("is", 1))
-
-
-def test_a_language_without_lemmas_has_spellings() -> None:
-    assert note("hows", "house", "how", lang="und") == Note(None, (ListedWord("how", 2),))
-
-
-def test_a_very_long_word_is_like_none() -> None:
-    long = "a" * MAX_CHARS
-    assert names(note(long[1:], long, long + "a", lang="und")) == [long]
-    assert names(note(long + "a", long, lang="und")) == []
-
-
-def test_a_list_without_words_within_n_has_none() -> None:
-    assert NearestWords(WordList("und", ("a",), "file"), 1, {1}).note("b", None) == Note()

@@ -10,8 +10,6 @@ from vocab.errors import PrefillError
 from vocab.lists.wordlists import WordList
 from vocab.options import Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
-from vocab.text.gaps.automaton import build_gap_automaton
-from vocab.text.prefill import place_after
 from vocab.text.reader import TextReader
 
 WORDS = ("the", "dog", "sat", "don't", "time", "Anna", "well-known", "a", "elephant")
@@ -67,17 +65,13 @@ def test_words_of_the_client_need_not_be_listed(text: str) -> None:
     assert reader().after(text).place is not None
 
 
-def test_a_word_beyond_n_is_whole_unless_it_begins_one_that_counts() -> None:
+def test_a_word_is_begun_if_it_begins_one_that_counts_or_is_none_itself() -> None:
     words = WordList("en", ("think", "dog", "thin"), "file")
     assert reader(words=words, n_words=3).after("was thin")
-    with pytest.raises(PrefillError):
-        reader(words=words, n_words=2).after("was thin")
-
-
-def test_a_word_that_is_added_may_be_begun_too() -> None:
-    options = ListOptions(case="sentence", end="word")
-    with pytest.raises(PrefillError):
-        TextReader(EN, options, 8, changes=ListChanges(("Zorro",))).after("Zor")
+    added = TextReader(EN, ListOptions(), 8, changes=ListChanges(("Zorro",)))
+    for beginning, whole in ((reader(words=words, n_words=2), "was thin"), (added, "Zor")):
+        with pytest.raises(PrefillError):
+            beginning.after(whole)
 
 
 def test_an_elision_joins_what_follows() -> None:
@@ -96,12 +90,9 @@ def test_only_what_follows_is_counted_and_cut() -> None:
     assert followed.add(" dog")
     assert followed.add(".")
     assert followed.num_whole == len(" dog.")
-
-
-def test_a_reader_goes_on_where_one_after_a_text_went_on() -> None:
-    following = reader().after("Ana said: “The dog").after(" sat. ")
-    assert following.is_text("The dog.” The dog.")
-    assert not following.is_text("The dog.")
+    again = reader().after("Ana said: “The dog").after(" sat. ")
+    assert again.is_text("The dog.” The dog.")
+    assert not again.is_text("The dog.")
 
 
 OPTIONS = st.builds(
@@ -116,16 +107,7 @@ OPTIONS = st.builds(
 @example(ListOptions(end="word"), "..", "en")
 @given(OPTIONS, st.text("xb .,!?\n\"'()«»“”—–-:;1*¿ü", max_size=20), st.sampled_from(["en", "es", "fr", "de"]))
 def test_every_text_can_go_on(options: ListOptions, text: str, language: str) -> None:
-    gaps = build_gap_automaton(options, language)
-    place = place_after(text, gaps, language)
-    words = WordList(language, ("ami",), "file")
-    following = TextReader(words, options, 1).after(text)
-    assert following.place in (place, None)
+    following = TextReader(WordList(language, ("ami",), "file"), options, 1).after(text)
+    closings = ["", *(first + second for first in '"»“”)«' for second in ("", *'"»“”)«'))]
     # After two dots a third comes first.
-    starts = ("", " ", ". ")
-    assert any(following.is_text(start + "ami" + end) for start in starts for end in ("", *closings(text))), text
-
-
-def closings(text: str) -> list[str]:
-    marks = '"»“”)«'
-    return [first + second for first in marks for second in ("", *marks)]
+    assert any(following.is_text(start + "ami" + end) for start in ("", " ", ". ") for end in closings), text

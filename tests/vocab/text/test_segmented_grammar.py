@@ -40,13 +40,10 @@ def test_it_agrees_with_the_oracle_on_random_texts_of_random_lists(data: st.Data
         assert is_text == oracle.is_text(text), repr(text)
 
 
-def test_the_longest_match_cannot_be_written() -> None:
+def test_what_a_grammar_cannot_say_is_refused() -> None:
     word_list = WordList("zh", ("我们", "去"), "file")
     with pytest.raises(OptionsError, match="'any'"):
-        write_ebnf(word_list, ListOptions(), 2)
+        write_grammar(word_list, ListOptions(), 2, NO_CHANGES, "ebnf")
     assert write_grammar(word_list, ANY, 2, NO_CHANGES, "ebnf").startswith("root ::= ")
-
-
-def test_lark_has_no_such_texts() -> None:
     with pytest.raises(OptionsError, match="'ebnf'"):
-        write_grammar(WordList("zh", ("我们", "去"), "file"), ANY, 2, NO_CHANGES, "lark")
+        write_grammar(word_list, ANY, 2, NO_CHANGES, "lark")

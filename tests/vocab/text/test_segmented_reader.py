@@ -13,7 +13,7 @@ from vocab.options import ListOptions, Segmentation
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checker import TextChecker
 from vocab.text.reader import UNKNOWN_FOLLOWING, Coverage, TextReader
-from vocab.text.segmented.segmenter import Dictionary
+from vocab.text.words import Dictionary
 
 LETTERS = "中国ab"
 WORDS = st.text(LETTERS, min_size=1, max_size=3)
@@ -124,93 +124,69 @@ def test_words_of_a_text_are_listed_and_those_of_the_longest_match(data: st.Data
     assert world.reader.coverage(text).num_words == len(spans)
 
 
-def test_the_longest_word_of_the_dictionary_counts_and_must_be_listed() -> None:
-    reader = reader_of(("我们", "去", "中", "国"), ("中国",))
-    assert reader.is_text("我们去。")
-    assert not reader.is_text("我们去中国。")
-    assert reader.is_text("国中")
-    assert not reader.is_text("我们去龘。")
+# How texts are cut; the list and the dictionary's other words; what is written with them; what is refused.
+CUT: list[tuple[Segmentation, str, str, str, str]] = [
+    ("longest", "我们 去 中 国", "中国", "我们去。 国中", "我们去中国。 我们去龘。"),
+    ("longest", "dna 中", "", "中dna", "Dna"),
+    ("longest", "机器猫侠 飞龘", "机器", "飞龘机器猫侠。", "机器猫"),
+    ("longest", "中" * 60 + " 去", "", "去" + "中" * 60, "中" * 59),
+    ("longest", "AA制 T恤 卡拉OK 3D", "", "卡拉OK，AA制T恤3D", "卡拉OKT恤"),
+    ("longest", "豈 が", "", "豈が", "\uf900が"),
+    ("longest", "😀 去", "", "去😀", "😀\u200d"),
+    ("longest", "か 去", "", "去か", "か\u309a"),
+    ("longest", "葛 去", "", "去葛", "葛\U000e0100"),
+    ("any", "我们 去 中 国", "中国", "我们去中国。", "我们去龘。"),
+]
 
 
-def test_any_way_into_listed_words_counts() -> None:
-    reader = reader_of(("我们", "去", "中", "国"), ("中国",), "any")
-    assert reader.is_text("我们去中国。")
-    assert reader.coverage("我们去中国。") == Coverage(4, 4, 4)
-    assert not reader.is_text("我们去龘。")
+def test_the_longest_words_must_be_listed_or_any_way_into_listed_ones_counts() -> None:
+    for segmentation, words, dictionary, written, refused in CUT:
+        reader = reader_of(tuple(words.split()), tuple(dictionary.split()), segmentation, case="any")
+        assert [text for text in written.split() if not reader.is_text(text)] == []
+        assert [text for text in refused.split() if reader.is_text(text)] == []
 
 
 def test_the_reading_in_any_way_has_the_most_frequent_words_then_the_fewest() -> None:
-    reader = reader_of(("中", "国", "国人", "中国", "人"), segmentation="any")
-    assert [word.number for word in reader.words("中国")] == [1, 2]
-    assert [word.number for word in reader.words("中国人")] == [1, 3]
+    reader = reader_of(("中", "国", "国人", "中国", "人"), ("中国",), "any")
+    assert [[word.number for word in reader.words(text)] for text in ("中国", "中国人")] == [[1, 2], [1, 3]]
+    assert reader.coverage("中国中国。") == Coverage(4, 2, 2)
 
 
-@pytest.mark.parametrize("segmentation", ["longest", "any"])
-def test_latin_letters_are_never_cut_apart(segmentation: Segmentation) -> None:
-    reader = reader_of(CHINESE, segmentation=segmentation)
-    assert reader.is_text("中国DNA人")
-    assert reader.is_text("A中B")
-    assert not reader.is_text("AB")
-    assert not reader.is_text("DNAB")
+@pytest.mark.parametrize(
+    ("options", "text", "following", "kept"),
+    [
+        ({}, "我们去中", "国", "我们去"),
+        ({}, "我们去中", "去", "我们去中"),
+        ({}, "我们去中", UNKNOWN_FOLLOWING, "我们去"),
+        ({}, "我们去。", UNKNOWN_FOLLOWING, "我们去。"),
+        ({"numbers": True}, "去1", "2中", "去"),
+        ({"numbers": True}, "去12", UNKNOWN_FOLLOWING, "去"),
+        ({"numbers": True}, "去12", "中", "去12"),
+        # A whole sentence where that is asked for.
+        ({"end": "sentence"}, "我们去。中国", "", "我们去。"),
+        ({}, "我们去中国。" * 2_000, "", "我们去中国。" * 2_000),
+    ],
+)
+def test_a_text_is_cut_before_a_word_or_number_that_goes_on(
+    options: dict[str, Any], text: str, following: str, kept: str
+) -> None:
+    assert text[: reader_of(CHINESE, **options).whole_prefix_length(text, following)] == kept
 
 
-def test_words_left_out_stay_in_the_dictionary_and_added_ones_come_to_it() -> None:
-    left_out = reader_of(("中", "国", "中国"), changes=ListChanges((), ("中国",)))
-    assert not left_out.is_text("中国")
-    assert left_out.is_text("国中")
-    added = reader_of(("中", "国"), changes=ListChanges(("国人",)))
-    assert added.is_text("中国人")
-    assert [word.number for word in added.words("中国人")] == [1, -1]
-
-
-def test_case_changes_nothing() -> None:
-    reader = reader_of(("dna", "中"), case="any")
-    assert reader.is_text("中dna")
-    assert not reader.is_text("Dna")
-
-
-def test_numbers_stand_among_words() -> None:
-    reader = reader_of(("第", "个", "3D"), numbers=True)
-    assert all(map(reader.is_text, ["第12个", "3.5个", "3D", "13个。", "第3D"]))
-    assert not reader_of(("第", "个")).is_text("第12个")
-
-
-def test_a_stop_string_inside_a_word_cuts_before_the_word() -> None:
-    reader = reader_of(CHINESE)
-    assert reader.whole_prefix_length("我们去中", "国") == len("我们去")
-    assert reader.whole_prefix_length("我们去中", "去") == len("我们去中")
-    assert reader.whole_prefix_length("我们去中", UNKNOWN_FOLLOWING) == len("我们去")
-    assert reader.whole_prefix_length("我们去。", UNKNOWN_FOLLOWING) == len("我们去。")
-
-
-def test_a_number_is_cut_as_a_whole() -> None:
-    reader = reader_of(("第", "个"), numbers=True)
-    assert reader.whole_prefix_length("第1", "2个") == 1
-    assert reader.whole_prefix_length("第12", UNKNOWN_FOLLOWING) == 1
-    assert reader.whole_prefix_length("第12", "个") == 3
-
-
-def test_a_cut_text_ends_with_a_whole_sentence_where_asked() -> None:
-    reader = reader_of(CHINESE, end="sentence")
-    assert reader.whole_prefix_length("我们去。中国") == len("我们去。")
-
-
-def test_a_word_that_may_be_longer_is_not_yet_whole() -> None:
+def test_a_word_that_may_be_longer_is_not_yet_whole_and_what_begins_no_text_is_noticed() -> None:
     followed = reader_of(CHINESE).follow()
-    lengths = []
-    for char in "我们去中国人DNA。":
-        assert followed.add(char)
-        lengths.append(followed.num_whole)
+    lengths = [followed.num_whole for char in "我们去中国人DNA。" if followed.add(char)]
     assert lengths == [0, 2, 3, 3, 3, 6, 6, 6, 6, 10]
+    for begun, no_text in (("我们", "龘"), ("A", "B")):
+        followed = reader_of(CHINESE).follow()
+        assert followed.add(begun)
+        assert not followed.add(no_text)
 
 
-def test_what_begins_no_text_is_noticed() -> None:
-    followed = reader_of(CHINESE).follow()
-    assert followed.add("我们")
-    assert not followed.add("龘")
-    letters = reader_of(CHINESE).follow()
-    assert letters.add("A")
-    assert not letters.add("B")
+def test_a_text_is_settled_where_no_later_character_can_lengthen_its_last_word() -> None:
+    followed = reader_of(("我", "我们", "去", "DNA"), ("我们的",)).follow()
+    found = [followed.add(part) and followed.is_settled for part in ("我", "们", "去", "DNA", "，", "去")]
+    assert found == [False, False, True, False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -241,13 +217,6 @@ def test_a_text_that_breaks_off_inside_a_word_cannot_go_on() -> None:
     assert reader_of(CHINESE).after("中").is_text("国")
 
 
-def test_a_long_text_is_read_in_a_moment() -> None:
-    reader = reader_of(CHINESE)
-    text = "我们去中国。" * 2_000
-    assert reader.is_text(text)
-    assert reader.whole_prefix_length(text) == len(text)
-
-
 def test_real_sentences_of_the_built_in_list() -> None:
     reader = TextReader(WordList("zh", ("我们", "今天", "去", "北京", "大学", "北", "京"), "file"), ListOptions(), 7)
     assert reader.is_text("我们今天去北京。")
@@ -255,34 +224,7 @@ def test_real_sentences_of_the_built_in_list() -> None:
     assert not reader.is_text("我们去北京大学。")
 
 
-@pytest.mark.parametrize(
-    ("words", "written", "refused"),
-    [
-        (("中", "国", "人"), "人国中", "中国"),
-        (("机器猫侠", "飞龘"), "飞龘机器猫侠。", "机器猫"),
-        (("中" * 60, "去"), "去" + "中" * 60, "中" * 59),
-        (("AA制", "T恤", "卡拉OK", "3D"), "卡拉OK，AA制T恤3D", "卡拉OKT恤"),
-        (("豈", "が"), "豈が", "\uf900が"),
-        (("😀", "去"), "去😀", "😀\u200d"),
-        (("か", "去"), "去か", "か\u309a"),
-        (("葛", "去"), "去葛", "葛\U000e0100"),
-    ],
-)
-def test_odd_lists_have_their_texts(words: tuple[str, ...], written: str, refused: str) -> None:
-    reader = reader_of(words, ("中国", "国人", "机器"))
-    assert reader.is_text(written)
-    assert not reader.is_text(refused)
-
-
 def test_a_thai_sentence_goes_on_after_a_pause_and_its_blank() -> None:
     reader = TextReader(WordList("th", ("กา", "ขา"), "file"), ListOptions(), 2)
     starts = [word.starts_sentence for word in reader.words("กา, ขา: กา ขา. กาขา")]
     assert starts == [True, False, False, True, True, False]
-
-
-def test_a_text_is_settled_where_no_later_character_can_lengthen_its_last_word() -> None:
-    words, dictionary = ("我", "我们", "去", "DNA"), Dictionary(("我们的",))
-    reader = TextReader(WordList("zh", words, "file"), ListOptions(), 4, reference=dictionary)
-    followed = reader.follow()
-    found = [followed.add(part) and followed.is_settled for part in ("我", "们", "去", "DNA", "，", "去")]
-    assert found == [False, False, True, False, True, True]

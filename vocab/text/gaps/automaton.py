@@ -5,25 +5,26 @@ The rules form a nondeterministic automaton (a blank may be a space or the begin
 there once for each way in which pairs of quotation marks and brackets can be open, after a word as before it.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from vocab import marks
 from vocab.arrays.interner import Interner
 from vocab.lists.wordlists import unspaced_language
-from vocab.marks import MAX_OPEN_PAIRS, marks_of, marks_of_language, marks_of_unspaced
 from vocab.options import ListOptions
-from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
+from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES, is_elision
 from vocab.text.gaps.rules import (
     CLOSING,
     INSIDE_UNIT,
     OPENING,
     SENTENCE,
     START,
+    GapPlace,
     GapRules,
     PairedMarks,
-    Place,
     UnpairedMarks,
     UnspacedRules,
 )
@@ -78,12 +79,12 @@ def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
     """Build the gap automaton of options, its states always in the same order; ``options.case`` is ignored."""
     shared = options.layout, options.numbers, options.end
     if (unspaced := unspaced_language(language)) is not None:
-        own = marks_of_unspaced(options.punctuation, unspaced)
+        own = marks.marks_of_unspaced(options.punctuation, unspaced)
         return _build(UnspacedRules(*shared, own), False, False)
     if options.punctuation == "standard":
-        paired = PairedMarks(*shared, marks_of_language(language))
+        paired = PairedMarks(*shared, marks.marks_of_language(language))
         return _build(paired, language in POSSESSIVE_LANGUAGES, language in ELISION_LANGUAGES)
-    spelled = marks_of(options.punctuation, language)
+    spelled = marks.marks_of(options.punctuation, language)
     return _build(UnpairedMarks(*shared, spelled), True, True)
 
 
@@ -94,7 +95,7 @@ def _build(rules: GapRules, possessives: bool, elisions: bool) -> GapAutomaton:
     Words that an 's may follow, and elisions, are followed by states of their own where that is wanted.
     """
     kinds = "word", "possessable" if possessives else "word", "elision" if elisions else "word"
-    (start, *ends), unpaired = _build_unpaired(rules, (START, *map(Place, kinds)))
+    (start, *ends), unpaired = _build_unpaired(rules, (START, *map(GapPlace, kinds)))
     # A state, and the marks that must still come, each the closing one of an open pair, the innermost last.
     numbers: Interner[tuple[int, str]] = Interner()
     first = numbers[start, ""]
@@ -106,7 +107,7 @@ def _build(rules: GapRules, possessives: bool, elisions: bool) -> GapAutomaton:
         for character, target in state.transitions.items():
             if character == OPENING:
                 for pair in rules.pairs:
-                    if pair[1] not in open_pairs and len(open_pairs) < MAX_OPEN_PAIRS:
+                    if pair[1] not in open_pairs and len(open_pairs) < marks.MAX_OPEN_PAIRS:
                         transitions[pair[0]] = numbers[target, open_pairs + pair[1]]
             elif character != CLOSING:
                 transitions[character] = numbers[target, open_pairs]
@@ -118,16 +119,16 @@ def _build(rules: GapRules, possessives: bool, elisions: bool) -> GapAutomaton:
     return GapAutomaton(tuple(states), first, tuple(contexts.in_order))
 
 
-def _build_unpaired(rules: GapRules, starts: Iterable[Place]) -> tuple[list[int], list[GapState]]:
+def _build_unpaired(rules: GapRules, starts: Iterable[GapPlace]) -> tuple[list[int], list[GapState]]:
     """Determinize the gap rules over characters, with pairs still unpaired.
 
     ``OPENING`` and ``CLOSING`` count as characters. Also return the numbers of the given places.
     """
-    numbers: Interner[frozenset[Place]] = Interner()
+    numbers: Interner[frozenset[GapPlace]] = Interner()
     numbered = [numbers[frozenset([place])] for place in starts]
     states: list[GapState] = []
     for places in numbers.in_order:
-        reached: dict[str, set[Place]] = {}
+        reached: dict[str, set[GapPlace]] = {}
         for place in places:
             for characters, target in rules.steps(place):
                 for character in characters:
@@ -147,3 +148,66 @@ def _build_unpaired(rules: GapRules, starts: Iterable[Place]) -> tuple[list[int]
             )
         )
     return numbered, states
+
+
+def _parts_of(text: str, language: str) -> list[tuple[str, bool]]:
+    """Split a text into marks and what stands between them; return each part with whether it is a mark."""
+    known = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.OPEN_MARKS) | marks.unspaced_marks(
+        language
+    )
+    between = re.escape("".join(sorted(known)))
+    return [(part, part in known) for part in re.findall(f"[^{between}]+|[{between}]", text)]
+
+
+def place_after(text: str, gaps: GapAutomaton, language: str, start: int | None = None) -> int:
+    """Return the gap state after a prefill, whose last word, if it ends with one, is whole.
+
+    It begins at the gap state ``start``, by default that of a new text.
+
+    The text is not held to the list: what a client wrote of an answer itself. Only what it leaves counts:
+    whether a blank must come, whether a sentence starts, which pairs are open. Its words are any words, and marks
+    that the list's texts do not have are passed over.
+    """
+    place = gaps.start if start is None else start
+    for part, is_mark in _parts_of(text, language):
+        is_mark |= part in marks.SPACED_DASHES and part in gaps.states[place].transitions
+        place = _after_mark(part, place, gaps) if is_mark else _after_word(part, place, gaps, language)
+    return place
+
+
+def last_word(text: str, language: str) -> str:
+    """Return the word with which a text ends, without signs before it; empty where the text ends otherwise.
+
+    In a language without spaces it is all that stands after the last mark.
+    """
+    part, is_mark = (_parts_of(text, language) or [("", True)])[-1]
+    begins = next((place for place, char in enumerate(part) if char.isalpha()), len(part))
+    return "" if is_mark else part[begins:]
+
+
+def _after_word(word: str, place: int, gaps: GapAutomaton, language: str) -> int:
+    """Return the gap state after a word of any kind, listed or not."""
+    if word in marks.SPACED_DASHES:
+        # Of a list of points, or where the list's texts have no dashes.
+        return place
+    ends = gaps.contexts[gaps.states[place].context]
+    is_elided = is_elision(word, language) and any(map(str.isalpha, word))
+    return ends.after_elision if is_elided else ends.after_word
+
+
+def _after_mark(mark: str, place: int, gaps: GapAutomaton) -> int:
+    """Return the gap state after a mark; one that may not come here counts as after a word, or is passed over."""
+    state = gaps.states[place]
+    if mark in state.transitions:
+        return state.transitions[mark]
+    after_word = gaps.states[gaps.contexts[state.context].after_word].transitions
+    if mark == marks.LINE_BREAK:
+        # After any text a line may break; what begins is a sentence.
+        for end in marks.SENTENCE_MARKS + marks.UNSPACED_SENTENCE_MARKS:
+            if end in after_word and marks.LINE_BREAK in (after_end := gaps.states[after_word[end]].transitions):
+                return after_end[marks.LINE_BREAK]
+        return after_word.get(marks.BLANK, place)
+    if mark == marks.BLANK:
+        return place
+    opened = gaps.states[after_word[marks.BLANK]].transitions if marks.BLANK in after_word else {}
+    return after_word.get(mark, opened.get(mark, place))

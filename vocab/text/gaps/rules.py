@@ -21,7 +21,7 @@ OPENING, CLOSING = "opening", "closing"
 """Stand for a mark that opens a pair, and for the one that must close the innermost."""
 
 
-class Place(NamedTuple):
+class GapPlace(NamedTuple):
     """A state of the gap rules, before they are made deterministic.
 
     Attributes:
@@ -35,9 +35,9 @@ class Place(NamedTuple):
     seen: int = NO_MARK
 
 
-START: Final = Place("start", seen=SENTENCE)
+START: Final = GapPlace("start", seen=SENTENCE)
 
-Step: TypeAlias = tuple[Iterable[str], Place]
+Step: TypeAlias = tuple[Iterable[str], GapPlace]
 """Characters, ``OPENING`` or ``CLOSING``, and the place that each of them leads to."""
 
 BEFORE_UNIT: Final = frozenset({"start", "start_blank", "space", "break", "open", "inverted"})
@@ -63,42 +63,42 @@ class GapRules(ABC):
         return ()
 
     @abstractmethod
-    def steps(self, place: Place) -> Iterator[Step]:
+    def steps(self, place: GapPlace) -> Iterator[Step]:
         """Yield the steps from a place: the characters that may follow, and the place after each."""
 
     @abstractmethod
-    def is_complete(self, place: Place) -> bool:
+    def is_complete(self, place: GapPlace) -> bool:
         """Return whether a text may stop at a place, if nothing is open."""
 
     @abstractmethod
-    def ends_unit(self, place: Place) -> bool:
+    def ends_unit(self, place: GapPlace) -> bool:
         """Return whether a word, a number or a closing mark ends at a place."""
 
-    def is_before_word(self, place: Place) -> bool:
+    def is_before_word(self, place: GapPlace) -> bool:
         """Return whether a word may begin at a place."""
         return place.kind in WORD_MAY_FOLLOW
 
 
-def possessive_steps(place: Place) -> Iterator[Step]:
+def possessive_steps(place: GapPlace) -> Iterator[Step]:
     """Yield the steps of the English 's from a place: its apostrophe, then its letter."""
     if place.kind == "possessable":
-        yield marks.APOSTROPHES, Place("apostrophe")
+        yield marks.APOSTROPHES, GapPlace("apostrophe")
     if place.kind == "apostrophe":
-        yield marks.POSSESSIVE_LETTER, Place("word")
+        yield marks.POSSESSIVE_LETTER, GapPlace("word")
 
 
-def number_steps(place: Place, *, may_begin: bool, percent: str = marks.PERCENT) -> Iterator[Step]:
+def number_steps(place: GapPlace, *, may_begin: bool, percent: str = marks.PERCENT) -> Iterator[Step]:
     """Yield the steps of a number from a place: digits, joints and the percent sign; the first where one may begin."""
     # ``run`` counts the characters of a number: after a joint there must be room for a digit.
     kind, run, _ = place
     if may_begin:
-        yield marks.DIGITS, Place("digits", 1)
+        yield marks.DIGITS, GapPlace("digits", 1)
     if kind in ("digits", "joint") and run < marks.MAX_NUMBER_CHARS:
-        yield marks.DIGITS, Place("digits", run + 1)
+        yield marks.DIGITS, GapPlace("digits", run + 1)
     if kind == "digits" and run < marks.MAX_NUMBER_CHARS - 1:
-        yield marks.NUMBER_JOINTS, Place("joint", run + 1)
+        yield marks.NUMBER_JOINTS, GapPlace("joint", run + 1)
     if kind == "digits" and run < marks.MAX_NUMBER_CHARS:
-        yield percent, Place("word")
+        yield percent, GapPlace("word")
 
 
 _AFTER_FREE: Final = frozenset({"word", "possessable", "digits", "close"})
@@ -111,48 +111,46 @@ class UnpairedMarks(GapRules):
     marks: Marks
 
     @override
-    def is_complete(self, place: Place) -> bool:
+    def is_complete(self, place: GapPlace) -> bool:
         if self.end == "sentence":
             return place.kind == "close" and place.seen == END
         return self.ends_unit(place)
 
     @override
-    def ends_unit(self, place: Place) -> bool:
+    def ends_unit(self, place: GapPlace) -> bool:
         return place.kind in _AFTER_FREE
 
     @override
-    def steps(self, place: Place) -> Iterator[Step]:
-        """Yield the steps from a place, as ``GapRules.steps``."""
+    def steps(self, place: GapPlace) -> Iterator[Step]:
         kind, run, seen = place
         yield from possessive_steps(place)
         if kind == "start":
-            yield marks.BLANK, Place("start_blank", seen=seen)
+            yield marks.BLANK, GapPlace("start_blank", seen=seen)
         if kind in _AFTER_FREE:
             yield from self._gap_steps(place)
         if kind == "break" and run < marks.MAX_LINE_BREAKS:
-            yield marks.LINE_BREAK, Place("break", run + 1, seen)
+            yield marks.LINE_BREAK, GapPlace("break", run + 1, seen)
         if kind == "dash_blank":
-            yield self.marks.spaced_dashes, Place("dash")
+            yield self.marks.spaced_dashes, GapPlace("dash")
         if kind == "dash":
-            yield marks.BLANK, Place("space")
+            yield marks.BLANK, GapPlace("space")
         opened = run if kind == "open" else 0
         if kind in BEFORE_UNIT and opened < marks.MAX_OPEN_RUN:
-            yield self.marks.open, Place("open", opened + 1, seen)
+            yield self.marks.open, GapPlace("open", opened + 1, seen)
         if self.numbers:
             yield from number_steps(place, may_begin=place.kind in BEFORE_UNIT)
 
-    def _gap_steps(self, place: Place) -> Iterator[Step]:
-        """Yield the characters that may follow a word or closing mark, and where to."""
+    def _gap_steps(self, place: GapPlace) -> Iterator[Step]:
         run, seen = (place.run, place.seen) if place.kind == "close" else (0, NO_MARK)
         if run < marks.MAX_CLOSE_RUN:
             for mark in self.marks.close:
-                yield mark, Place("close", run + 1, self._seen_with(mark, seen))
-        yield marks.BLANK, Place("space", seen=SENTENCE if seen >= SENTENCE else NO_MARK)
+                yield mark, GapPlace("close", run + 1, self._seen_with(mark, seen))
+        yield marks.BLANK, GapPlace("space", seen=SENTENCE if seen >= SENTENCE else NO_MARK)
         if self.marks.spaced_dashes:
-            yield marks.BLANK, Place("dash_blank")
-        yield self.marks.joining_dashes, Place("space")
+            yield marks.BLANK, GapPlace("dash_blank")
+        yield self.marks.joining_dashes, GapPlace("space")
         if seen != NO_MARK or self.layout == "lines":
-            yield marks.LINE_BREAK, Place("break", 1, SENTENCE)
+            yield marks.LINE_BREAK, GapPlace("break", 1, SENTENCE)
 
     def _seen_with(self, mark: str, seen: int) -> int:
         """Return what a run of marks has seen with one more; ``END`` only where a text's end depends on it."""
@@ -191,16 +189,15 @@ class PairedMarks(GapRules):
         return self.marks.pairs
 
     @override
-    def is_complete(self, place: Place) -> bool:
+    def is_complete(self, place: GapPlace) -> bool:
         return place.kind in (_ENDED if self.end == "sentence" else _AFTER_UNIT)
 
     @override
-    def ends_unit(self, place: Place) -> bool:
+    def ends_unit(self, place: GapPlace) -> bool:
         return place.kind in _AFTER_UNIT
 
     @override
-    def steps(self, place: Place) -> Iterator[Step]:
-        """Yield the steps from a place, as ``GapRules.steps``."""
+    def steps(self, place: GapPlace) -> Iterator[Step]:
         yield from possessive_steps(place)
         if place.kind in BEFORE_UNIT:
             yield from self._opening(place)
@@ -211,63 +208,58 @@ class PairedMarks(GapRules):
         if self.numbers:
             yield from number_steps(place, may_begin=place.kind in BEFORE_UNIT)
 
-    def _opening(self, place: Place) -> Iterator[Step]:
-        """Yield the steps before a word: a mark that opens a pair, and inverted marks."""
+    def _opening(self, place: GapPlace) -> Iterator[Step]:
         kind, run, seen = place
-        yield (OPENING,), Place("space", 0, seen)
+        yield (OPENING,), GapPlace("space", 0, seen)
         for number, mark in enumerate(self.marks.inverted):
             # ``run`` is a set: the two may stand together, either first.
             others, own = run if kind == "inverted" else 0, 1 << number
             if not others & own:
-                yield mark, Place("inverted", others | own, seen)
+                yield mark, GapPlace("inverted", others | own, seen)
 
     def _closing(self, kind: str) -> Iterator[Step]:
-        """Yield the steps to a mark after a word or mark: one that closes a pair, a sentence mark, a pause."""
-        yield (CLOSING,), Place("word" if kind in _BEFORE_MARKS else "closed_end" if kind in _ENDED else kind)
+        yield (CLOSING,), GapPlace("word" if kind in _BEFORE_MARKS else "closed_end" if kind in _ENDED else kind)
         if kind in _BEFORE_MARKS:
             yield from self._first_mark()
         elif kind == "closed_end":
-            yield self.marks.pauses.replace(marks.COLON, ""), Place("pause")
+            yield self.marks.pauses.replace(marks.COLON, ""), GapPlace("pause")
         elif kind == "stop":
-            yield _STOP, Place("dots")
+            yield _STOP, GapPlace("dots")
         elif kind == "question":
-            yield _EXCLAMATION, Place("ended")
+            yield _EXCLAMATION, GapPlace("ended")
         elif kind == "exclamation":
-            yield self.marks.questions, Place("ended")
+            yield self.marks.questions, GapPlace("ended")
 
     def _first_mark(self) -> Iterator[Step]:
-        """Yield the steps to the first sentence mark or pause after a word."""
         for mark in self.marks.sentence:
             kind = {_STOP: "stop", _EXCLAMATION: "exclamation"}.get(mark, "ended")
-            yield mark, Place("question" if mark in self.marks.questions else kind)
+            yield mark, GapPlace("question" if mark in self.marks.questions else kind)
         for mark in self.marks.pauses:
             # Only a line break tells the colon from the others.
             is_colon = mark == marks.COLON and self.layout == "prose"
-            yield mark, Place("colon" if is_colon else "pause")
+            yield mark, GapPlace("colon" if is_colon else "pause")
 
     def _gap(self, kind: str) -> Iterator[Step]:
-        """Yield the steps that begin a gap after a word or mark: blank, dash or line break."""
-        yield marks.BLANK, Place("space", seen=SENTENCE if kind in _ENDED else NO_MARK)
-        yield marks.BLANK, Place("dash_blank")
-        yield self.marks.joining_dashes, Place("space")
+        yield marks.BLANK, GapPlace("space", seen=SENTENCE if kind in _ENDED else NO_MARK)
+        yield marks.BLANK, GapPlace("dash_blank")
+        yield self.marks.joining_dashes, GapPlace("space")
         if kind in _ENDED or kind == "colon" or self.layout == "lines":
-            yield marks.LINE_BREAK, Place("break", 1, SENTENCE)
+            yield marks.LINE_BREAK, GapPlace("break", 1, SENTENCE)
 
-    def _inside_gap(self, place: Place) -> Iterator[Step]:
-        """Yield the steps within a gap: after its blank, dash or line break, and further dots."""
+    def _inside_gap(self, place: GapPlace) -> Iterator[Step]:
         kind, run, seen = place
         if kind == "start":
-            yield marks.BLANK, Place("space", seen=seen)
+            yield marks.BLANK, GapPlace("space", seen=seen)
         if kind == "dots":
-            yield _STOP, Place("ended")
+            yield _STOP, GapPlace("ended")
         if kind == "dash_blank":
-            yield self.marks.spaced_dashes, Place("dash")
+            yield self.marks.spaced_dashes, GapPlace("dash")
         if kind == "dash":
-            yield marks.BLANK, Place("space")
+            yield marks.BLANK, GapPlace("space")
         if kind == "break":
             # After the last line break it is as after a blank.
             is_last = run + 1 == marks.MAX_LINE_BREAKS
-            yield marks.LINE_BREAK, Place("space", 0, seen) if is_last else Place("break", run + 1, seen)
+            yield marks.LINE_BREAK, GapPlace("space", 0, seen) if is_last else GapPlace("break", run + 1, seen)
 
 
 _DOTS: Final = "…"
@@ -289,51 +281,50 @@ class UnspacedRules(GapRules):
         return self.marks.pairs
 
     @override
-    def is_complete(self, place: Place) -> bool:
+    def is_complete(self, place: GapPlace) -> bool:
         if place.kind in _UNSPACED_ENDED:
             return True
         is_end = place.kind in _UNSPACED_UNIT or (self.end == "word" and place.kind in _UNSPACED_PAUSE)
         return is_end and (self.end == "word" or self.marks.ends_bare)
 
     @override
-    def ends_unit(self, place: Place) -> bool:
+    def ends_unit(self, place: GapPlace) -> bool:
         return place.kind in _UNSPACED_UNIT | _UNSPACED_ENDED | _UNSPACED_PAUSE
 
     @override
-    def is_before_word(self, place: Place) -> bool:
+    def is_before_word(self, place: GapPlace) -> bool:
         return place.kind not in ("dash", "joint")
 
     @override
-    def steps(self, place: Place) -> Iterator[Step]:
-        """Yield the steps from a place, as ``GapRules.steps``."""
+    def steps(self, place: GapPlace) -> Iterator[Step]:
         kind, run, seen = place
         starts = SENTENCE if kind in _UNSPACED_ENDED or seen == SENTENCE else NO_MARK
         if self.is_before_word(place):
-            yield (OPENING,), Place("open", 0, starts)
+            yield (OPENING,), GapPlace("open", 0, starts)
         if kind in _UNSPACED_UNIT:
-            yield (CLOSING,), Place("word")
-            yield self.marks.sentence.replace(_DOTS, ""), Place("ended", seen=SENTENCE)
-            yield self.marks.exclamations, Place("exclamation", seen=SENTENCE)
-            yield (_DOTS if _DOTS in self.marks.sentence else ""), Place("dots", seen=SENTENCE)
-            yield self.marks.pauses, Place("pause")
-            yield self.marks.dash, Place("dash")
-            yield (self.marks.repeat if kind == "word" else ""), Place("repeat")
+            yield (CLOSING,), GapPlace("word")
+            yield self.marks.sentence.replace(_DOTS, ""), GapPlace("ended", seen=SENTENCE)
+            yield self.marks.exclamations, GapPlace("exclamation", seen=SENTENCE)
+            yield (_DOTS if _DOTS in self.marks.sentence else ""), GapPlace("dots", seen=SENTENCE)
+            yield self.marks.pauses, GapPlace("pause")
+            yield self.marks.dash, GapPlace("dash")
+            yield (self.marks.repeat if kind == "word" else ""), GapPlace("repeat")
         if kind in _UNSPACED_ENDED:
-            yield (CLOSING,), Place("closed_end", seen=SENTENCE)
+            yield (CLOSING,), GapPlace("closed_end", seen=SENTENCE)
         if kind == "exclamation":
-            yield self.marks.exclamations, Place("ended", seen=SENTENCE)
+            yield self.marks.exclamations, GapPlace("ended", seen=SENTENCE)
         if kind == "dots":
-            yield _DOTS, Place("ended", seen=SENTENCE)
+            yield _DOTS, GapPlace("ended", seen=SENTENCE)
         if kind == "dash":
-            yield self.marks.dash, Place("joined")
+            yield self.marks.dash, GapPlace("joined")
         if self.marks.has_blanks and kind in (_UNSPACED_UNIT | _UNSPACED_ENDED | _UNSPACED_PAUSE):
             ends_bare = self.marks.ends_bare and kind not in _UNSPACED_PAUSE
-            yield marks.BLANK, Place("blank", seen=SENTENCE if ends_bare else starts)
+            yield marks.BLANK, GapPlace("blank", seen=SENTENCE if ends_bare else starts)
         can_break = kind in _UNSPACED_ENDED or (self.layout == "lines" and kind in _UNSPACED_UNIT | _UNSPACED_PAUSE)
         if can_break or (self.marks.ends_bare and kind in _UNSPACED_UNIT):
-            yield marks.LINE_BREAK, Place("break", 1, SENTENCE)
+            yield marks.LINE_BREAK, GapPlace("break", 1, SENTENCE)
         if kind == "break" and run < marks.MAX_LINE_BREAKS:
-            yield marks.LINE_BREAK, Place("break", run + 1, SENTENCE)
+            yield marks.LINE_BREAK, GapPlace("break", run + 1, SENTENCE)
         if self.numbers:
             # Where marks are those of numbers too, a blank stands between them.
             is_after_mark = self.marks.has_blanks and kind in _UNSPACED_PAUSE | _UNSPACED_ENDED

@@ -1,1 +1,0 @@
-"""Texts of languages written without spaces, cut into words."""
