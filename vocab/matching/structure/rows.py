@@ -6,6 +6,7 @@ begins with marks and the quotation mark that closes a string, or ends with one 
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -107,16 +108,13 @@ class StringEnd(NamedTuple):
     need: int
     closing: Row
     marked: dict[int, Row]
-    joined: dict[tuple[int, ...], Row | None]
+    joined: dict[tuple[int, ...], Row]
 
-    def after_marks(self, marks: tuple[int, ...]) -> Row | None:
-        """Return the tokens that close the string after one of these tokens of marks; None for none."""
+    def after_marks(self, marks: tuple[int, ...]) -> Row:
+        """Return the tokens that close the string after one of these tokens of marks."""
         if marks not in self.joined:
-            row: Row | None = None
-            for before in marks:
-                if before in self.marked:
-                    row = self.marked[before] if row is None else row.joined(self.marked[before])
-            self.joined[marks] = row
+            rows = (self.marked[before] for before in marks if before in self.marked)
+            self.joined[marks] = reduce(Row.joined, rows, Row({}, {}))
         return self.joined[marks]
 
 

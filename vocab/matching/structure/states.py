@@ -144,9 +144,8 @@ class StructuredStates(TextStates):
         else:
             out[:] = 0
             set_token_bits(out, closing, True)
-        row = end.after_marks(self._closing_marks(thread)) if end.marked else None
-        if row is not None:
-            set_token_bits(out, row.within(budget), True)
+        if end.marked and (marks := self._closing_marks(thread)):
+            set_token_bits(out, end.after_marks(marks).within(budget), True)
 
     def _closing_marks(self, thread: Thread) -> tuple[int, ...]:
         """Return the tokens of marks after which the string of a thread may be closed."""
