@@ -190,6 +190,7 @@ _Pieces: TypeAlias = Iterator[tuple[int, int | None, bool]]
 
 _LATIN_WORD: Final = re.compile(rf"[A-Za-z]+(?:[{marks.APOSTROPHES}-][A-Za-z]+)*")
 ANY_NUMBER: Final = re.compile(f"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+)*")
+"""Of any length."""
 
 
 class Segmenter:

@@ -3,6 +3,8 @@
 The rules form a nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash may join or open;
 "3." may go on as a number), made deterministic by subset construction. With ``punctuation: standard`` each state is
 there once for each way in which pairs of quotation marks and brackets can be open, after a word as before it.
+
+A text that another began is walked through with any words (``place_after``): only what it leaves counts.
 """
 
 import re
@@ -152,9 +154,7 @@ def _build_unpaired(rules: GapRules, starts: Iterable[GapPlace]) -> tuple[list[i
 
 def _parts_of(text: str, language: str) -> list[tuple[str, bool]]:
     """Split a text into marks and what stands between them; return each part with whether it is a mark."""
-    known = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.OPEN_MARKS) | marks.unspaced_marks(
-        language
-    )
+    known = {*marks.BLANK, *marks.LINE_BREAK, *marks.CLOSE_MARKS, *marks.OPEN_MARKS, *marks.unspaced_marks(language)}
     between = re.escape("".join(sorted(known)))
     return [(part, part in known) for part in re.findall(f"[^{between}]+|[{between}]", text)]
 
