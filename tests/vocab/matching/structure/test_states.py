@@ -122,6 +122,22 @@ def test_marks_are_written_as_json_has_them() -> None:
         check(world, text)
 
 
+def test_no_part_of_a_word_is_whole_before_its_end() -> None:
+    world = World.of({"type": "array", "items": {"type": "string"}}, options=ListOptions(punctuation="full"))
+    followed = world.reader.follow()
+    written = ""
+    for part, whole in (
+        ('["the do', '["the '),
+        ("g", '["the '),
+        (' (\\"ca', '["the dog (\\"'),
+        ('t\\")"', None),
+        ("]", None),
+    ):
+        assert followed.add(part)
+        written += part
+        assert written[: followed.num_whole] == (written if whole is None else whole)
+
+
 def test_one_token_may_close_a_string_and_open_the_next() -> None:
     world = World.of({"type": "array", "items": {"type": "string"}}, options=ListOptions(punctuation="full"))
     states = StructuredStates(world.structured)
