@@ -97,7 +97,7 @@ class TextChecker:
         self._new = FormRanks(new, replace(options, case="sentence")) if new.words else None
         self._new_words = new.words
         self._left_out = ranks_left_out(word_list, changes.exclude_words)
-        self._phrases = _merge(forms.phrases, _phrases((*added.words, *new.words)))
+        self._phrases = _phrases((*added.words, *new.words), forms.phrases)
         num_compared = max(min(n_words, len(word_list.words)), 1)
         self._max_noted = min(MAX_NOTED, MAX_COMPARED // num_compared)
         self._list, self._extra_words = word_list, changes.extra_words
@@ -287,7 +287,7 @@ class ListForms:
 
     def __init__(self, word_list: WordList, options: ListOptions) -> None:
         self.ranks = FormRanks(word_list, options)
-        self.phrases: Phrases = {} if word_list.is_unspaced else _phrases(word_list.words)
+        self.phrases: Phrases = {} if word_list.is_unspaced else _phrases(word_list.words, {})
 
 
 def _keep(known: dict[Key, Value], key: Key, value: Value) -> None:
@@ -303,27 +303,19 @@ _SENTENCE_START: Final = re.compile(
 )
 
 
-def _phrases(entries: Iterable[str]) -> Phrases:
-    """Index the entries that are no plain words, to find them in a checked text.
+def _phrases(entries: Iterable[str], others: Phrases) -> Phrases:
+    """Index the entries that are no plain words, to find them in a checked text, besides those of ``others``.
 
     By their first word: its offset and their length, longest first.
     """
     found: dict[str, set[tuple[int, int]]] = {}
     pattern = unit_pattern()
     for entry in entries:
-        if pattern.fullmatch(entry):
-            continue
-        if first := pattern.search(entry):
-            found.setdefault(fold_case(first[0]), set()).add((first.start(), len(entry)))
-    return {word: _longest_first(shapes) for word, shapes in found.items()}
-
-
-def _merge(phrases: Phrases, others: Phrases) -> Phrases:
-    return {**phrases, **{word: _longest_first({*phrases.get(word, ()), *shapes}) for word, shapes in others.items()}}
-
-
-def _longest_first(shapes: Iterable[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-    return sorted(shapes, key=lambda shape: (-shape[1], shape))
+        if not pattern.fullmatch(entry) and (first := pattern.search(entry)):
+            key = fold_case(first[0])
+            found.setdefault(key, set(others.get(key, ()))).add((first.start(), len(entry)))
+    longest_first = {key: sorted(shapes, key=lambda shape: (-shape[1], shape)) for key, shapes in found.items()}
+    return {**others, **longest_first}
 
 
 def _is_letter(char: str) -> bool:

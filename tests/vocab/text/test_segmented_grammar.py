@@ -34,7 +34,8 @@ def test_it_agrees_with_the_oracle_on_random_texts_of_random_lists(data: st.Data
     listed = {*words} - {*changes.exclude_words}
     oracle = SegmentedOracle(lang, (), listed, "any", **options)
     part = st.sampled_from([*words, *"。…，“”—！\n.! ()1"])
-    for text in data.draw(st.lists(st.lists(part, min_size=1, max_size=6).map("".join), min_size=5, max_size=20)):
+    texts = data.draw(st.lists(st.lists(part, min_size=1, max_size=6).map("".join), min_size=5, max_size=20))
+    for text in [*texts, *(first + second for first in words for second in words)]:
         matcher.reset()
         is_text = matcher.accept_string(text) and matcher.is_completed()
         assert is_text == oracle.is_text(text), repr(text)

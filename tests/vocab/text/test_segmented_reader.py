@@ -177,8 +177,8 @@ def test_a_word_that_may_be_longer_is_not_yet_whole_and_what_begins_no_text_is_n
     followed = reader_of(CHINESE).follow()
     lengths = [followed.num_whole for char in "我们去中国人DNA。" if followed.add(char)]
     assert lengths == [0, 2, 3, 3, 3, 6, 6, 6, 6, 10]
-    for begun, no_text in (("我们", "龘"), ("A", "B")):
-        followed = reader_of(CHINESE).follow()
+    for words, begun, no_text in ((CHINESE, "我们", "龘"), (CHINESE, "A", "B"), (("中国", "人"), "中国", "人")):
+        followed = reader_of(words, ("中国人",)).follow()
         assert followed.add(begun)
         assert not followed.add(no_text)
 
@@ -215,6 +215,7 @@ def test_a_text_that_breaks_off_inside_a_word_cannot_go_on() -> None:
     assert reader.after("มากสวัส", is_whole=True).is_text("มาก")
     assert reader.after("มากสวัสดี").is_text("มาก")
     assert reader_of(CHINESE).after("中").is_text("国")
+    assert reader_of(("中国", "国人")).after("中国").is_text("国人")
 
 
 def test_real_sentences_of_the_built_in_list() -> None:
