@@ -149,7 +149,7 @@ def ends_word(token: bytes) -> bool:
     return first not in _GOES_ON and unicodedata.category(first)[0] not in "LMN"
 
 
-class _Reading(NamedTuple):
+class _InTrie(NamedTuple):
     """Where tokens stand in the trie: below which root, with which ranks."""
 
     root: Root
@@ -157,7 +157,7 @@ class _Reading(NamedTuple):
     node: int
 
 
-class NextWordSearch(_BestFirst[str, list[_Reading]]):
+class NextWordSearch(_BestFirst[str, list[_InTrie]]):
     """One search for the likeliest next words of a list.
 
     Entries of several words, and those that begin with a mark, are not found: of the former the first word is, where it
@@ -178,28 +178,28 @@ class NextWordSearch(_BestFirst[str, list[_Reading]]):
         self._words, self._overlay, self._frame = states.words, states.overlay, states.frame
         self._n_words, self._tokens = n_words, tokens
         [start] = states.begin(place)
-        super().__init__(self._readings_at(-1 - start) or None, len(tokens.token_bytes), top, max_rows)
+        super().__init__(self._starts_at(-1 - start) or None, len(tokens.token_bytes), top, max_rows)
 
     def _follow(
-        self, prefix: Tokens, reached: list[_Reading], row: Row
-    ) -> tuple[Iterable[tuple[str, float]], Iterable[tuple[int, list[_Reading]]]]:
-        below: dict[int, list[_Reading]] = defaultdict(list)
+        self, prefix: Tokens, reached: list[_InTrie], row: Row
+    ) -> tuple[Iterable[tuple[str, float]], Iterable[tuple[int, list[_InTrie]]]]:
+        below: dict[int, list[_InTrie]] = defaultdict(list)
         barred = self._tokens.has_blank if prefix else self._tokens.has_blank_inside
-        for reading in reached:
-            tokens, nodes = self._children(reading)
+        for at in reached:
+            tokens, nodes = self._children(at)
             kept = ~barred[tokens]
             tokens, nodes = tokens[kept], nodes[kept]
             if len(tokens) > self._most_open:
                 likeliest = np.argpartition(-row[tokens], self._most_open)[: self._most_open]
                 tokens, nodes = tokens[likeliest], nodes[likeliest]
             for token, node in zip(tokens.tolist(), nodes.tolist(), strict=True):
-                below[token].append(reading._replace(node=node))
+                below[token].append(at._replace(node=node))
         return self._words_at(prefix, reached, row), below.items()
 
     def _spell(self, word: str) -> str:
         return word
 
-    def _words_at(self, prefix: Tokens, readings: Iterable[_Reading], row: Row) -> Iterator[tuple[str, float]]:
+    def _words_at(self, prefix: Tokens, reached: Iterable[_InTrie], row: Row) -> Iterator[tuple[str, float]]:
         """Yield the words that a prefix spells, with the probability that each ends there."""
         spelled = b"".join(self._tokens.token_bytes[token] for token in prefix)
         try:
@@ -207,7 +207,7 @@ class NextWordSearch(_BestFirst[str, list[_Reading]]):
         except UnicodeDecodeError:
             # Inside a character.
             return
-        tails = {reading.root.tail for reading in readings if self._is_word(reading)} if prefix else set()
+        tails = {at.root.tail for at in reached if self._is_word(at)} if prefix else set()
         if not tails:
             return
         shares = np.exp(row.astype(np.float64))
@@ -224,32 +224,32 @@ class NextWordSearch(_BestFirst[str, list[_Reading]]):
                 ends = ends & ~self._tokens.beginning_with(tail)
             yield text, shares[ends].sum()
 
-    def _readings_at(self, frame_state: int) -> list[_Reading]:
+    def _starts_at(self, frame_state: int) -> list[_InTrie]:
         """Return where words begin in the trie at a frame state, after a blank or nothing."""
         roots = list((self._words if self._overlay is None else self._overlay).roots.items())
         ways = [(*roots[way.root], way) for way in self._frame.ways[frame_state]]
         # Others begin after marks of an entry or of the text, and would be a mark and a word.
-        readings = (
-            _Reading(root, int(self._frame.modes[way.context]), node)
+        starts = (
+            _InTrie(root, int(self._frame.modes[way.context]), node)
             for root, node, way in ways
             if root.lead in ("", BLANK) and not root.head and not way.is_after_blank
         )
-        return list(dict.fromkeys(readings))
+        return list(dict.fromkeys(starts))
 
-    def _children(self, reading: _Reading) -> tuple[Int32Array, Int32Array]:
+    def _children(self, at: _InTrie) -> tuple[Int32Array, Int32Array]:
         """Return the tokens that continue a word towards one within N, and the nodes that they lead to."""
         trie: TrieArrays = self._words
-        own = reading.node
+        own = at.node
         if self._overlay is not None and own >= trie.num_nodes:
             trie, own = self._overlay, own - trie.num_nodes
         edges = slice(trie.edge_start[own], trie.edge_start[own + 1])
         tokens, nodes = trie.tokens[edges], trie.children[edges]
-        is_listed = self._ranks("ranks_below", reading.mode, nodes) <= self._n_words
+        is_listed = self._ranks("ranks_below", at.mode, nodes) <= self._n_words
         return tokens[is_listed], nodes[is_listed]
 
-    def _is_word(self, reading: _Reading) -> bool:
-        """Return whether a word within N ends at a reading."""
-        ranks = self._ranks("ranks", reading.mode, np.asarray([reading.node], np.int32))
+    def _is_word(self, at: _InTrie) -> bool:
+        """Return whether a word within N ends there."""
+        ranks = self._ranks("ranks", at.mode, np.asarray([at.node], np.int32))
         return bool(ranks[0] <= self._n_words)
 
     def _ranks(self, name: str, mode: int, nodes: Int32Array) -> Any:

@@ -5,7 +5,6 @@ pool, so that it is neither overwritten nor reused. What is cached is bounded in
 the pool runs low, the oldest first. The workers copy blocks within the KV cache, in every layer.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -45,17 +44,14 @@ class CachedRequest:
 
 
 class CachedBlocks:
-    """Cached KV blocks of finished requests, by name, each for ``keep_s`` seconds.
+    """Cached KV blocks of finished requests, by name, each for ``KEEP_S`` seconds.
 
     At most ``max_blocks`` of the pool are cached; shared ones count once.
     """
 
-    def __init__(
-        self, pool: BlockPool, max_blocks: int, *, keep_s: float = KEEP_S, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, pool: BlockPool, max_blocks: int, clock: Callable[[], float]) -> None:
         self._pool = pool
         self._max_blocks = max_blocks
-        self._keep_s = keep_s
         self._clock = clock
         self._cached: dict[str, CachedRequest] = {}
         self._holders: Counter[int] = Counter()
@@ -70,7 +66,7 @@ class CachedBlocks:
         self._pool.touch(blocks)
         self._holders.update(block.block_id for block in blocks)
         self.release(name)
-        self._cached[name] = CachedRequest(tokens, context, blocks, self._clock() + self._keep_s)
+        self._cached[name] = CachedRequest(tokens, context, blocks, self._clock() + KEEP_S)
         while self.num_blocks > self._max_blocks:
             self._release_oldest()
 

@@ -109,7 +109,7 @@ class ArrivalWindow:
     first, and the others would wait for a second step where one is enough.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._first_s = self._last_s = -LONGEST_S
         self._is_idle = True
@@ -144,7 +144,11 @@ class CanCopy(KVConnectorHandshakeMetadata):
 
 
 class KVFork(KVConnectorBase_V1, SupportsHMA):
-    """The KV connector: vLLM makes one in the scheduler, which decides, and one in each worker, which copies."""
+    """The KV connector: vLLM makes one in the scheduler, which decides, and one in each worker, which copies.
+
+    Attributes:
+        clock: In seconds; for tests.
+    """
 
     def __init__(self, vllm_config: VllmConfig, role: KVConnectorRole, kv_cache_config: KVCacheConfig) -> None:
         super().__init__(vllm_config, role, kv_cache_config)
@@ -153,7 +157,8 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         self._cached: CachedBlocks | None = None
         """None until all workers are known to be able to copy."""
         self._bound: CachedBlocks | None = None
-        self.arrivals = ArrivalWindow()
+        self.clock: Callable[[], float] = time.monotonic
+        self._arrivals = ArrivalWindow(lambda: self.clock())
         self._copies = Copies()
         self._cache: BlockCopies | None = None
 
@@ -198,7 +203,8 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
     def bind_gpu_block_pool(self, gpu_block_pool: BlockPool) -> None:
         self._pool = gpu_block_pool
         if _POOL.install():
-            self._bound = CachedBlocks(gpu_block_pool, int(gpu_block_pool.num_gpu_blocks * CACHED_SHARE))
+            max_blocks = int(gpu_block_pool.num_gpu_blocks * CACHED_SHARE)
+            self._bound = CachedBlocks(gpu_block_pool, max_blocks, lambda: self.clock())
             _cache_of_pool[id(gpu_block_pool)] = self._bound
 
     @override
@@ -212,14 +218,14 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
     @override
     def on_new_request(self, request: Request) -> None:
         if _parent(request) is not None:
-            self.arrivals.arrived()
+            self._arrivals.arrived()
 
     @override
     def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int | None, bool]:
         if self._cached is None:
             return 0, False
         parent = _parent(request)
-        if parent is not None and self.arrivals.is_open():
+        if parent is not None and self._arrivals.is_open():
             return None, False
         # No request may wait for cached blocks.
         self._cached.make_room(-(-request.num_tokens // self._block_size) + 1, spare=parent)
@@ -253,7 +259,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
     @override
     def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
         copies, self._copies = self._copies, Copies()
-        self.arrivals.stepped(scheduler_output.total_num_scheduled_tokens)
+        self._arrivals.stepped(scheduler_output.total_num_scheduled_tokens)
         if self._cached is not None:
             # Steps are executed in order: what is freed now is not written before these copies are made.
             self._cached.take_back()

@@ -1,114 +1,36 @@
-"""What is cached, over vLLM's own pool of blocks, and how blocks are copied."""
+"""How blocks are copied, and what is not shared by any."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
 import torch
 from vllm.v1.core.block_pool import BlockPool
-from vllm.v1.core.kv_cache_utils import KVCacheBlock
 
 from vocab.vllm_plugin.cached_blocks import BlockCopies, CachedBlocks, at_once, one_by_one
 from vocab.vllm_plugin.kv_fork import _context
 
-NUM_BLOCKS = 20
-
 NUM_COPIED = 6
 """Blocks of the caches that are copied."""
-
-
-class World:
-    """A pool of ``NUM_BLOCKS`` free blocks, of which some may be cached; it stands still in time."""
-
-    def __init__(self, max_blocks: int = 10) -> None:
-        # One more: the first is vLLM's own.
-        self.pool = BlockPool(NUM_BLOCKS + 1, enable_caching=True, hash_block_size=4)
-        self.clock = SimpleNamespace(now_s=100.0)
-        self.cached = CachedBlocks(self.pool, max_blocks, keep_s=30, clock=lambda: self.clock.now_s)
-
-    def keep(self, name: str, num_blocks: int) -> list[KVCacheBlock]:
-        """As a request does that ends: its blocks are cached, then it lets them go."""
-        blocks: list[KVCacheBlock] = self.pool.get_new_blocks(num_blocks)
-        self.cached.keep(name, [1] * 4 * num_blocks, None, blocks)
-        self.pool.free_blocks(blocks)
-        return blocks
-
-    def names(self) -> str:
-        return "".join(name for name in "abcdz" if self.cached.find(name) is not None)
-
-    def assert_held(self, num_cached: int, num_lent: int = 0) -> None:
-        assert self.cached.num_blocks == num_cached
-        assert self.pool.get_num_free_blocks() == NUM_BLOCKS - num_cached - num_lent
-
-
-def test_cached_blocks_are_not_free_until_released_and_shared_ones_count_once() -> None:
-    world = World(4)
-    world.keep("a", 3)
-    blocks = world.keep("a", 2)
-    world.assert_held(2)
-    found = world.cached.find("a")
-    assert found is not None and found.blocks == blocks
-    for name in "bcd":
-        world.cached.keep(name, [1] * 8, None, blocks)
-    for name in "abcd":
-        world.assert_held(2)
-        world.cached.release(name)
-        world.cached.release(name)
-    world.assert_held(0)
-
-
-def test_the_oldest_goes_where_there_are_too_many_or_its_time_is_over() -> None:
-    world = World(5)
-    for name in "abc":
-        world.keep(name, 2)
-    assert world.names() == "bc"
-    world.clock.now_s += 20
-    world.keep("a", 1)
-    for _ in range(2):
-        world.clock.now_s += 10
-        world.cached.release_expired()
-        assert world.names() == "a"
-    world.clock.now_s += 20
-    world.cached.release_expired()
-    world.assert_held(0)
-    world.keep("a", 2)
-    world.keep("z", 6)
-    world.assert_held(0)
-
-
-def test_room_is_made_of_the_oldest_the_spared_goes_last_and_lent_blocks_stay_until_they_are_taken_back() -> None:
-    world = World()
-    for name in "abc":
-        world.keep(name, 2)
-    for num_free, spare, names in (
-        (NUM_BLOCKS - 6, None, "abc"),
-        (NUM_BLOCKS - 3, "a", "a"),
-        (NUM_BLOCKS + 5, "a", ""),
-    ):
-        world.cached.make_room(num_free, spare=spare)
-        assert world.names() == names
-    world.assert_held(0)
-    world.cached.lend(world.keep("a", 3)[1:])
-    world.cached.release_all()
-    world.assert_held(0, num_lent=2)
-    for _ in range(2):
-        world.cached.take_back()
-        world.assert_held(0)
-
-
-def test_only_tokens_that_are_equal_are_shared() -> None:
-    world = World()
-    world.cached.keep("a", [1, 2, 3], "adapter", world.pool.get_new_blocks(1))
-    found = world.cached.find("a")
-    assert found is not None
-    for tokens, num_shared in (([], 0), ([1, 2], 2), ([1, 2, 3, 4], 3), ([1, 5, 3, 4], 1), ([5], 0), ([1, 2, 5], 2)):
-        assert found.num_shared(tokens, "adapter") == num_shared
-        assert found.num_shared(tokens, None) == 0
 
 
 def test_nothing_is_shared_with_images_or_embeddings() -> None:
     for images, embeds in ((["image"], None), ([], torch.zeros(1))):
         request = SimpleNamespace(mm_features=images, prompt_embeds=embeds, lora_request=None, cache_salt=None)
         assert _context(request) != _context(request)
+
+
+def test_room_is_made_of_the_oldest_and_the_spared_goes_last() -> None:
+    # 20 blocks, and one of vLLM's own.
+    pool = BlockPool(21, enable_caching=True, hash_block_size=4)
+    cached = CachedBlocks(pool, 10, time.monotonic)
+    for name in "abc":
+        blocks = pool.get_new_blocks(2)
+        cached.keep(name, [1] * 8, None, blocks)
+        pool.free_blocks(blocks)
+    for num_free, spare, names in ((14, None, "abc"), (17, "a", "a"), (25, "a", "")):
+        cached.make_room(num_free, spare=spare)
+        assert "".join(name for name in "abc" if cached.find(name) is not None) == names
 
 
 def test_whole_blocks_are_copied_and_no_other_touched() -> None:

@@ -251,15 +251,15 @@ def test_a_found_text_has_what_each_token_cost() -> None:
     assert best.place.source == "a|bc"
 
 
-class Engine:
+class Engine(ListTexts):
     """Digits, of which 0 is the likeliest everywhere; each expansion waits until so many of its step run together.
 
     At the text ``fails_at`` it fails.
     """
 
-    start, end_tokens = Place(), frozenset({9})
-
     def __init__(self, num_together: int, fails_at: tuple[int, ...] | None = None) -> None:
+        log_p = -torch.arange(10.0)
+        super().__init__(lambda tokens: log_p, 10, None, lambda tokens: "".join(map(str, tokens)), end_tokens=(9,))
         self.num_running = self.num_cancelled = 0
         self.asked: list[tuple[Place, int, int]] = []
         self._together, self._fails_at = asyncio.Barrier(num_together), fails_at
@@ -276,13 +276,7 @@ class Engine:
             raise
         finally:
             self.num_running -= 1
-        return Expansion(tuple(range(10)), tuple(-1.0 - token / 10 for token in range(10)), f"after {place.tokens}")
-
-    def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place:
-        return Place((*place.tokens, token), None, source)
-
-    def text(self, tokens: tuple[int, ...]) -> str:
-        return "".join(map(str, tokens))
+        return replace(self.expansion(place, num_tokens, budget), source=f"after {place.tokens}")
 
 
 async def test_the_places_of_a_step_are_expanded_together() -> None:

@@ -239,7 +239,7 @@ def test_words_without_spaces_are_found_with_their_probabilities(segmentation: S
     expected = world.expected()
     assert set(expected) == {word.text for word in found}
     for word in found:
-        assert math.exp(word.log_p) == pytest.approx(expected[word.text], rel=0.03)
+        assert math.exp(word.log_p) == pytest.approx(expected[word.text], rel=0.01)
     assert [word.log_p for word in found] == sorted((word.log_p for word in found), reverse=True)
     first, num_rows = run(NextSegmentSearch(world.states, None, top=1, max_rows=40), world.row, at_once=2)
     assert num_rows <= 40

@@ -33,7 +33,7 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
-from vocab.vllm_plugin.kv_fork import LONGEST_S, TRANSFER_CONFIG, ArrivalWindow, ForkHint, KVFork
+from vocab.vllm_plugin.kv_fork import LONGEST_S, TRANSFER_CONFIG, ForkHint, KVFork
 
 NUM_TOKENS = 3
 BLOCK_SIZE = 4
@@ -89,8 +89,8 @@ class EngineWorld:
             manager._record_new_block_ids = True
         self.connector: KVFork = self.scheduler.connector
         # A step takes a millisecond.
-        self.connector.arrivals = ArrivalWindow(lambda: self.num_steps / 1000)
-        self.num_steps = 0
+        self.num_steps, self.waited_s = 0, 0.0
+        self.connector.clock = lambda: self.num_steps / 1000 + self.waited_s
         self.pool = self.scheduler.kv_cache_manager.block_pool
         config.parallel_config.decode_context_parallel_size = num_ranks
         self._worker = KVFork(config, KVConnectorRole.WORKER, cache)
@@ -215,15 +215,6 @@ def test_each_step_of_a_chain_computes_one_token(world: World, is_async: bool) -
     assert tokens == engine.ask("plain", PROMPT, max_tokens=12)
 
 
-def test_children_of_one_parent_run_together(world: World) -> None:
-    engine = world()
-    tokens = engine.ask("parent", PROMPT, ForkHint(keep="p"))
-    for child in range(NUM_TOKENS):
-        engine.add(f"{child}", [*tokens[:-1], child], ForkHint(keep=f"k{child}", parent="p"))
-    engine.run()
-    assert [engine.num_computed[str(child)] for child in range(NUM_TOKENS)] == [1] * NUM_TOKENS
-
-
 def test_an_idle_engine_waits_for_children_that_come_one_after_the_other_and_one_at_work_for_nobody(
     world: World,
 ) -> None:
@@ -231,15 +222,16 @@ def test_an_idle_engine_waits_for_children_that_come_one_after_the_other_and_one
     tokens = engine.ask("parent", PROMPT, ForkHint(keep="p"))
     engine.step()
     for child in range(NUM_TOKENS):
-        engine.add(f"{child}", [*tokens[:-1], child], ForkHint(parent="p"))
+        engine.add(f"{child}", [*tokens[:-1], child], ForkHint(keep=f"k{child}", parent="p"))
         engine.step()
     assert not engine.num_computed.keys() & {str(child) for child in range(NUM_TOKENS)}
     for _ in range(3):
         engine.step()
     assert all(request.is_finished() for request in engine.requests.values())
+    assert [engine.num_computed[str(child)] for child in range(NUM_TOKENS)] == [1] * NUM_TOKENS
     # Never for long, however many come.
-    for _ in range(int(1000 * LONGEST_S)):
-        engine.step()
+    engine.waited_s += 1
+    engine.step()
     num_steps = 0
     while "next 0" not in engine.num_computed:
         engine.add(f"next {num_steps}", tokens, ForkHint(parent="p"))
@@ -297,6 +289,16 @@ def test_what_is_released_is_free_again_but_not_overwritten_before_it_is_copied(
     engine.add("aborted", PROMPT, ForkHint(keep="c", release=("p",)))
     engine.abort("aborted")
     assert engine.num_used_blocks == 0
+    # By one of its name, and by time.
+    engine.ask("first", PROMPT, ForkHint(keep="p"))
+    engine.ask("second", [2, *PROMPT], ForkHint(keep="p"))
+    assert engine.num_used_blocks == 3
+    engine.waited_s += 29
+    engine.ask("third", [1, 2, *PROMPT], ForkHint(keep="q"))
+    assert engine.num_used_blocks == 6
+    engine.waited_s += 1
+    engine.step()
+    assert engine.num_used_blocks == 3
 
 
 @pytest.mark.parametrize("is_async", [False, True])
