@@ -18,7 +18,7 @@ from vocab.automaton.dictionary_trie import is_ascii_letter
 from vocab.automaton.token_trie import bytes_of_part, split_chars
 from vocab.decoding.next_words import BestFirstSearch, NextWord, Row, Tokens
 from vocab.marks import BLANK
-from vocab.matching.segmented.kernels import N_WORDS
+from vocab.matching.segmented.fields import N_WORDS
 from vocab.matching.segmented.states import SegmentedStates
 
 _ROOT: Final = 0
