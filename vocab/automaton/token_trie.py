@@ -95,18 +95,21 @@ class TokenTrie:
         arrays = sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
         return arrays + 128 * len(self.by_bytes)
 
-    def tokens_with(self, chars: Iterable[int]) -> Int32Array:
-        """Return the tokens of the trie that have one of some code points, or end within a character."""
-        is_meant = np.isin(self.symbols, np.fromiter(chars, dtype=np.int32)) | (self.symbols < 0)
-        found: list[Int32Array] = []
-        node = 0
-        while node < len(is_meant):
-            if is_meant[node]:
-                found.append(self.tokens[self.token_start[node] : self.token_start[self.ends[node]]])
+    def tokens_with(self, chars: Int32Array, others: Int32Array) -> Int32Array:
+        """Return the tokens of these code points and others that have one of these, or end within a character."""
+        is_meant = np.isin(self.symbols, chars) | (self.symbols < 0)
+        is_known = is_meant | np.isin(self.symbols, others)
+        found, node, end = [np.zeros(0, dtype=np.int32)], 1, 0
+        while node < len(is_known):
+            if not is_known[node]:
                 node = int(self.ends[node])
-            else:
-                node += 1
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int32)
+                continue
+            if is_meant[node]:
+                end = max(end, int(self.ends[node]))
+            if node < end:
+                found.append(self.tokens[self.token_start[node] : self.token_start[node + 1]])
+            node += 1
+        return np.concatenate(found)
 
     def nodes_of(self, chars: Int32Array) -> Int32Array:
         """Return the nodes of characters, int32; 0 for one with which no token begins."""

@@ -20,6 +20,7 @@ from vocab.lists.wordlists import WordList
 from vocab.matching.controls import Controls, NewWords, RequiredWord
 from vocab.matching.list_kinds import control
 from vocab.matching.matcher import Matcher
+from vocab.matching.segmented import counting
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.states import ListStates
@@ -73,6 +74,9 @@ def _use_segments(speller: Speller) -> None:
             _write(states, max_tokens, "一六", speller)
         if segmentation == "longest":
             _write(control(states, controls), 9, "一。", speller)
+            # What no text here comes to.
+            empty = np.zeros(1, dtype=np.int32)
+            counting.measure_ends(states.table, empty, 0, empty.copy())
 
 
 def _write(states: TextStates, max_tokens: int | None, text: str, speller: Speller) -> None:

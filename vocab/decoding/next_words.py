@@ -27,7 +27,7 @@ from vocab.automaton.compiled_list import NEVER, Root, TrieArrays
 from vocab.automaton.dictionary_trie import is_ascii_letter
 from vocab.automaton.token_trie import bytes_of_part, split_chars
 from vocab.marks import APOSTROPHES, BLANK
-from vocab.matching.segmented.kernels import N_WORDS
+from vocab.matching.segmented.fields import N_WORDS
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.states import ListStates
 

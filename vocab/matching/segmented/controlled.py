@@ -1,11 +1,11 @@
 """The states of a text without spaces that an author controls; its words are counted as longest match finds them.
 
-Words end in the middle of tokens, several in one. So a mask is that of the list, of which ``counting.limit`` clears the
+Words end in the middle of tokens, several in one. So a mask is that of the list, of which ``limits.limit`` clears the
 tokens beyond what the author asks. As in ``vocab.matching.controlled``, a limit that would empty a mask is loosened.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from itertools import chain
 from typing import Final
 
@@ -14,17 +14,15 @@ from typing_extensions import override
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.arrays.kernels import address_of
+from vocab.automaton.dictionary_trie import DictionaryTrie
 from vocab.automaton.token_trie import bytes_of_part
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.controls import UNLIMITED, Controls, Progress
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.pace import NO_WORDS
-from vocab.matching.segmented import counting, kernels
+from vocab.matching.segmented import counting, fields, kernels, limits
 from vocab.matching.segmented.states import SegmentedStates
 from vocab.matching.text_states import NO_TOKENS, State
-
-MAX_MASKS: Final = 256
-"""Limited masks cached by one text: each takes some milliseconds and the bytes of a row."""
 
 _FAR: Final = UNLIMITED // 2
 
@@ -33,107 +31,123 @@ class SegmentedControls(ControlledStates):
     """``SegmentedStates`` of longest match under the controls of one request; not thread-safe."""
 
     def __init__(self, states: SegmentedStates, controls: Controls) -> None:
-        self._own = states
         self._wanted = [states.text.trie.paths_to(one.ranks) for one in controls.must_use]
+        self._list, new = states, controls.new_words
         super().__init__(states, controls, [self._cost_of(words) for words in self._wanted])
-        self._all = states
-        if controls.new_words is not None and controls.new_words.n_words > states.n_words:
-            self._all = SegmentedStates(states.text, controls.new_words.n_words)
-        self._needs = _needs_of(states)
-        self._words_to_end = states.words_to_end
-        ends = self._words_to_end[self._words_to_end < kernels.FAR]
+        self._with_new = states if new is None or new.n_words <= states.n_words else states.view(new.n_words)
+        self._nodes_to = cache(partial(_nodes_to, states.text.trie))
+        found = self._with_new.followed
+        self._needs_words, needs_sentences = _needs_of(states)
+        self._needs_now = self._needs_words.copy()
+        self._introduced: tuple[int, ...] = ()
+        self._filled: tuple[State, int, int] | None = None
+        # The table has only their addresses.
+        self._arrays = states.words_to_end, self._needs_now, needs_sentences, *found
+        addresses = [address_of(array) for array in self._arrays]
+        self._table = np.zeros(fields.LIMITS_SIZE, dtype=np.int64)
+        self._table[: fields.TABLE_SIZE] = self._with_new.table
+        self._table[fields.WORDS_TO_END :] = (*addresses[:3], self.words.num_tokens, len(found.tokens), *addresses[3:])
+        ends = states.words_to_end[states.words_to_end < kernels.FAR]
         # More words than a token ends, and an open one needs.
         self._room = states.text.tokens.max_chars + int(ends.max(initial=0))
-        self._masks: OrderedDict[tuple[int, ...], Int32Array] = OrderedDict()
+        # Made here, so that no mask has to wait for what the rows of all texts need.
+        for list_states in (states, self._with_new):
+            list_states.prepare()
 
     @override
     def _starts_sentence(self, reading: int) -> bool:
-        return bool(self._own.text.starts_sentence[kernels.node_of(kernels.place_of(reading))])
+        return bool(self._list.text.starts_sentence[kernels.node_of(kernels.place_of(reading))])
 
     @override
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
-        progress, readings = Progress.unpack(state, len(self._all_used))
+        progress, readings = self._unpack(state)
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._is_complete(progress, readings)
         missing = self._missing(after)
         is_forced = any(missing) and self._is_due(missing, after, budget, readings)
-        self._fill_limited(out, progress, after, readings[0], budget, any(missing))
+        is_limited = self._set_limits(progress, after, budget)
+        for states in self._tried(budget):
+            states.fill(out, readings, budget)
+            if is_limited:
+                limits.limit(self._table, out, readings[0])
+            if out.any():
+                break
         if is_forced:
             self._force(out, readings[0], missing)
         if may_stop and not is_forced:
             set_token_bits(out, stops, True)
         if not out.any():
-            for states in () if may_stop else (self._own, self._all):
+            for states in () if may_stop else (self._list, self._with_new):
                 if not out.any():
                     states.fill(out, readings, budget)
             set_token_bits(out, stops, self._is_complete(progress, readings))
+        # A token of it comes next.
+        self._scratch[:] = out[: len(self._scratch)]
+        self._filled = state, budget, self._pace.num_tokens
 
     @override
     def target(self, state: State, token: int, budget: int) -> State:
-        progress, readings = Progress.unpack(state, len(self._all_used))
-        found = self._all.target(readings, token, budget)
+        progress, readings = self._unpack(state)
+        found = self._with_new.target(readings, token, budget)
         if not found:
             return ()
-        self.fill(self._scratch, state, budget)
+        if self._filled != (state, budget, self._pace.num_tokens):
+            self.fill(self._scratch, state, budget)
         if not self._scratch[token >> 5] >> np.int32(token & 31) & 1:
             return ()
         events = np.empty(counting.MAX_EVENTS, dtype=np.int64)
-        num, _ = counting.follow(self._all.table, readings[0], token, events)
+        num, _, _ = counting.follow(self._with_new.table, readings[0], token, events)
         return self._count(progress, events[:num].tolist()).pack(found)
 
-    def _fill_limited(
-        self, out: Int32Array, progress: Progress, after: Progress, reading: int, budget: int, needs_more: bool
-    ) -> None:
-        """Write the mask of the list, less the tokens beyond the author's limits."""
+    def _tried(self, budget: int) -> Sequence[SegmentedStates]:
+        """Return the states whose masks are tried, each where the one before allows nothing within the limits.
+
+        Near the end of a budget no other new word begins, for there may be no room to end it within the limits.
+        """
+        return (self._list, self._with_new) if self._is_short(budget) else (self._with_new,)
+
+    def _is_short(self, budget: int) -> bool:
+        return self._with_new is not self._list and self._list.is_bound_by(budget)
+
+    def _set_limits(self, progress: Progress, after: Progress, budget: int) -> bool:
+        """Write the author's limits into the table; return whether they may forbid a token."""
         controls, new, room = self._controls, self._controls.new_words, self._room
         sentences_left = min(controls.max_sentences - progress.num_sentences, room)
-        is_near = (
-            controls.max_sentence_words - after.num_words <= room or sentences_left < room or self._all is not self._own
-        )
-        if not is_near:
-            self._own.fill(out, (reading,), budget)
-            return
-        # Near the end of a budget no other new word begins, for there may be no room to end it within the limits.
-        is_short = self._all is not self._own and self._own.is_bound_by(budget)
-        numbers = (
+        words_left = controls.max_sentence_words - after.num_words
+        if words_left > room and sentences_left >= room and self._with_new is self._list:
+            return False
+        self._table[fields.WORDS_LEFT : fields.INTRODUCED] = (
             min(controls.max_sentence_words - progress.num_words, room),
             min(controls.max_sentence_words, room),
             sentences_left,
             0 if new is None else progress.since_new,
             0 if new is None else new.spacing,
             0 if new is None else max(min(new.max_words - len(progress.introduced), room), 0),
-            self._own.n_words,
-            needs_more,
+            self._list.n_words,
+            any(self._missing(after)),
         )
-        key = reading, budget if is_short or self._all.is_bound_by(budget) else -1, *numbers, *progress.introduced
-        known = self._masks.get(key)
-        if known is not None:
-            out[: len(known)], out[len(known) :] = known, 0
+        self._needs_now[:] = self._needs_words
+        if self._is_short(budget):
+            self._needs_now[~self._list.gaps_within(budget)] = _FAR
+        self._introduce(progress.introduced)
+        return True
+
+    def _introduce(self, ranks: tuple[int, ...]) -> None:
+        """Write the new words that may come at any time into the table."""
+        if ranks == self._introduced:
             return
-        needs = self._needs
-        if is_short:
-            needs = needs.copy()
-            needs[0, ~self._own.gaps_within(budget)] = _FAR
-        introduced = np.asarray(progress.introduced, dtype=np.int64)
-        on_ways = np.asarray([*chain.from_iterable(self._own.text.trie.paths_to(progress.introduced))], dtype=np.int64)
-        arrays = address_of(introduced), len(introduced), address_of(on_ways), len(on_ways)
-        table = np.asarray(
-            [*self._all.table, *numbers, *arrays, *map(address_of, (self._words_to_end, *needs))], dtype=np.int64
-        )
-        for states in (self._own, self._all) if is_short else (self._all,):
-            states.fill(out, (reading,), budget)
-            counting.limit(table, out, reading)
-            if out.any():
-                break
-        self._masks[key] = out[: len(self._scratch)].copy()
-        if len(self._masks) > MAX_MASKS:
-            self._masks.popitem(last=False)
+        self._introduced = ranks
+        nodes = np.asarray([*chain.from_iterable(map(self._nodes_to, ranks))], dtype=np.int64)
+        self._ways = np.sort(np.asarray(ranks, dtype=np.int64)), np.unique(nodes)
+        self._table[fields.INTRODUCED : fields.WORDS_TO_END] = [
+            number for array in self._ways for number in (address_of(array), len(array))
+        ]
 
     def _is_due(self, missing: list[int], after: Progress, budget: int, readings: State) -> bool:
         """Return whether a required word must come now."""
         if budget != NO_BUDGET:
             # The open word must end first.
-            budget = max(budget - (self._all.tokens_to_end(readings) or 0), 0)
+            budget = max(budget - (self._with_new.tokens_to_end(readings) or 0), 0)
         return self._pace.n_words_when_due(missing, after, budget) == NO_WORDS
 
     def _force(self, out: Int32Array, reading: int, missing: Iterable[int]) -> None:
@@ -153,10 +167,9 @@ class SegmentedControls(ControlledStates):
         before = out.copy()
         out[:] = 0
         if not tokens and kernels.context_of(kernels.place_of(reading)) >= 0:
-            marks = self._own.text.with_marks
-            out_tokens = marks[(before[marks >> 5] >> (marks & 31)) & 1 != 0]
-            tokens = [token for token in out_tokens.tolist() if self._ends_run(reading, token)]
-            tokens = tokens or self._towards_end(before, reading)
+            costs = np.full(self.words.num_tokens, _FAR, dtype=np.int32)
+            counting.measure_ends(self._with_new.table, before, reading, costs)
+            tokens = np.flatnonzero((costs == costs.min()) & (costs < _FAR)).tolist()
         if tokens:
             set_token_bits(out, np.asarray(tokens, dtype=np.int32), True)
         else:
@@ -164,51 +177,34 @@ class SegmentedControls(ControlledStates):
 
     def _tokens_after(self, reading: int, word: tuple[int, ...], num_begun: int) -> list[int]:
         """Return the tokens that go on with a word, of which so many characters were written."""
-        place, trie = kernels.place_of(reading), self._own.text.trie
+        place, trie = kernels.place_of(reading), self._list.text.trie
         labels, node = trie.own_labels, kernels.node_of(place) if kernels.context_of(place) >= 0 else 0
         # The open rest may be such a beginning, or end with one.
         while num_begun and node > 0 and node != word[num_begun - 1]:
             node = int(trie.links[node])
         if num_begun and node <= 0:
             return []
-        return self._own.text.tokens.beginning_of((labels[node] for node in word[num_begun:]), kernels.part_of(reading))
+        return self._list.text.tokens.beginning_of(
+            (labels[node] for node in word[num_begun:]), kernels.part_of(reading)
+        )
 
     def _leads_to(self, reading: int, token: int, word: tuple[int, ...]) -> bool:
         """Return whether a token leads to a node on the way to a word that begins where the open one may end."""
-        place, part = self._after(reading, token)
-        if place < 0:
+        [target] = self._with_new.target((reading,), token, NO_BUDGET) or (-1,)
+        if target < 0:
             return False
+        place, part = kernels.place_of(target), kernels.part_of(target)
         if not part:
             return kernels.context_of(place) >= 0 and kernels.node_of(place) in word
         # Another character may begin with the same bytes.
-        labels, found = self._own.text.trie.own_labels, np.empty(kernels.MAX_PLACES, dtype=np.int64)
+        labels = self._list.text.trie.own_labels
         read = bytes_of_part(part)
         return any(
             chr(labels[node]).encode().startswith(read)
-            and kernels.after_char(self._all.table, place, labels[node], found, 0)
-            and kernels.node_of(found[0]) == node
+            and (after := kernels.after_longest(self._with_new.table, place, int(labels[node]))[0]) >= 0
+            and kernels.node_of(after) == node
             for node in word
         )
-
-    def _ends_run(self, reading: int, token: int) -> bool:
-        """Return whether a token leads to a place between words."""
-        place, part = self._after(reading, token)
-        return place >= 0 and not part and kernels.context_of(place) < 0
-
-    def _after(self, reading: int, token: int) -> tuple[int, int]:
-        """Return the place after a token and the bytes of its last character; (-1, 0) where it cannot come."""
-        [target] = self._all.target((reading,), token, NO_BUDGET) or (-1,)
-        return (kernels.place_of(target), kernels.part_of(target)) if target >= 0 else (-1, 0)
-
-    def _towards_end(self, mask: Int32Array, reading: int) -> list[int]:
-        """Return the tokens of a mask from which the fewest others complete the text."""
-        bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
-        distances: dict[int, int] = {}
-        for token in np.flatnonzero(bits).tolist():
-            if target := self._all.target((reading,), token, NO_BUDGET):
-                distances[token] = self._all.tokens_to_end(target) or 0
-        fewest = min(distances.values(), default=0)
-        return [token for token, distance in distances.items() if distance == fewest]
 
     @override
     def _may_stop(self, progress: Progress) -> bool:
@@ -218,10 +214,10 @@ class SegmentedControls(ControlledStates):
     @override
     def _is_complete(self, progress: Progress, readings: State) -> bool:
         """Return whether a text is complete, whatever is still asked of it; its last word may be a new one."""
-        if not self._all.can_stop(readings):
+        if not self._with_new.can_stop(readings):
             return False
         new, place = self._controls.new_words, kernels.place_of(readings[0])
-        if new is None or kernels.context_of(place) < 0 or self._own.can_stop(readings):
+        if new is None or kernels.context_of(place) < 0 or self._list.can_stop(readings):
             return True
         for rank in self._words_of(kernels.node_of(place)):
             before, progress = progress, self._count(progress, (rank,))
@@ -234,15 +230,14 @@ class SegmentedControls(ControlledStates):
     def _after_word(self, progress: Progress, readings: State) -> Progress:
         """Return the progress if the open words end here; as it is where they are not whole."""
         place = kernels.place_of(readings[0])
-        if kernels.context_of(place) < 0 or self._all.gap_after(readings[0]) is None:
+        if kernels.context_of(place) < 0 or self._with_new.gap_after(readings[0]) is None:
             return progress
         return self._count(progress, self._words_of(kernels.node_of(place)))
 
     def _words_of(self, node: int) -> list[int]:
         """Return the ranks of the words of the rest that ends at a node."""
         events = np.empty(counting.MAX_EVENTS, dtype=np.int64)
-        length = int(self._own.text.trie.depths[node])
-        ranks: list[int] = events[: counting.words_of(self._all.table, node, length, events, 0)].tolist()
+        ranks: list[int] = events[: counting.words_of(self._with_new.table, node, 0, events, 0)].tolist()
         return ranks
 
     def _count(self, progress: Progress, events: Iterable[int]) -> Progress:
@@ -253,7 +248,7 @@ class SegmentedControls(ControlledStates):
                 progress = progress._replace(num_sentences=progress.num_sentences + 1, num_words=0)
                 continue
             uses = [rank in one.ranks for one in self._controls.must_use]
-            is_new = rank > self._own.n_words and rank not in progress.introduced
+            is_new = rank > self._list.n_words and rank not in progress.introduced
             progress = progress._replace(
                 since_new=0 if is_new else min(progress.since_new + 1, spacing),
                 num_words=progress.num_words + 1,
@@ -264,8 +259,13 @@ class SegmentedControls(ControlledStates):
 
     def _cost_of(self, words: Iterable[tuple[int, ...]]) -> int:
         """Return how many tokens one of these words takes at most."""
-        tokens, labels = self._own.text.tokens, self._own.text.trie.own_labels
+        tokens, labels = self._list.text.tokens, self._list.text.trie.own_labels
         return max((sum(tokens.fewest_tokens(int(labels[n])) for n in word) for word in words), default=0)
+
+
+def _nodes_to(trie: DictionaryTrie, rank: int) -> list[int]:
+    """Return the nodes on the ways to the words of a rank."""
+    return [node for end in np.flatnonzero(trie.ranks == rank).tolist() for node in trie.path_to(end)]
 
 
 def _needs_of(states: SegmentedStates) -> kernels.Int64Array:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from vocab.arrays.kernels import AddressTable, int32_at, kernel, position_of, uint8_at
 from vocab.automaton.dictionary_trie import is_ascii_letter
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
+from vocab.matching.segmented import fields
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -21,18 +22,6 @@ FAR: Final = 255
 
 MAX_PLACES: Final = 16
 """Of one text. More, which only ``any`` can have, are dropped: that forbids texts and allows none."""
-
-# Indices into the table: numbers, then addresses.
-N_WORDS, IS_ANY, NUM_MARKS, NUM_CHARS, NUM_PARTS, HAS_ALL_BYTES = range(6)
-EDGE_START, LABELS, CHILDREN, PARENTS, DEPTHS_OF_NODES, OWN_LABELS = range(6, 12)
-RANKS, BELOW, LINKS, CUT_RANKS, NUM_CUT, WHOLE_RANKS = range(12, 18)
-MARKS, MARK_NUMBERS, GAP_TARGETS, IS_COMPLETE, OPENS_WORDS = range(18, 23)
-STARTS_SENTENCE, CONTEXTS, AFTER_WORD, ROOT_CHILDREN, EDGE_NODES = range(23, 28)
-SYMBOLS, DEPTHS, ENDS, TOKEN_START, TOKENS, CHARS = range(28, 34)
-CHAR_NODES, PARTS, PART_NODES, DATA, DATA_START, SINGLE = range(34, 40)
-# Those of one N.
-TO_END, GAP_TO_END, PART_COUNTS = range(40, 43)
-TABLE_SIZE: Final = 43
 
 NUM_DIRECT: Final = 0x10000
 """Code points whose mark and root child stand in arrays."""
@@ -92,24 +81,24 @@ def _length_of(first_byte: int) -> int:
 @kernel
 def mark_of(table: AddressTable, char: int) -> int:
     """Return the number of a mark; -1 for another character."""
-    return int(uint8_at(table[MARK_NUMBERS])[char]) - 1 if char < NUM_DIRECT else -1
+    return int(uint8_at(table[fields.MARK_NUMBERS])[char]) - 1 if char < NUM_DIRECT else -1
 
 
 @kernel
 def child_of(table: AddressTable, node: int, char: int) -> int:
     """Return the node that a character leads to; -1 for none."""
     if node == 0 and char < NUM_DIRECT:
-        return int(int32_at(table[ROOT_CHILDREN])[char])
-    starts = int32_at(table[EDGE_START])
-    edge = position_of(int32_at(table[LABELS]), starts[node], starts[node + 1], char)
-    return int(int32_at(table[CHILDREN])[edge]) if edge >= 0 else -1
+        return int(int32_at(table[fields.ROOT_CHILDREN])[char])
+    starts = int32_at(table[fields.EDGE_START])
+    edge = position_of(int32_at(table[fields.LABELS]), starts[node], starts[node + 1], char)
+    return int(int32_at(table[fields.CHILDREN])[edge]) if edge >= 0 else -1
 
 
 @kernel
 def _is_whole(table: AddressTable, node: int) -> bool:
     """Return whether a run of characters that ends at a node consists of listed words."""
-    ranks = int32_at(table[RANKS]) if table[IS_ANY] else int32_at(table[WHOLE_RANKS])
-    return bool(ranks[node] <= table[N_WORDS])
+    ranks = int32_at(table[fields.RANKS]) if table[fields.IS_ANY] else int32_at(table[fields.WHOLE_RANKS])
+    return bool(ranks[node] <= table[fields.N_WORDS])
 
 
 @kernel
@@ -119,30 +108,40 @@ def gap_state_of(table: AddressTable, place: int) -> int:
         return int(node_of(place))
     if not _is_whole(table, node_of(place)):
         return -1
-    return int(int32_at(table[AFTER_WORD])[context_of(place)])
+    return int(int32_at(table[fields.AFTER_WORD])[context_of(place)])
 
 
 @kernel
 def after_char(table: AddressTable, place: int, char: int, found: Int64Array, num: int) -> int:
     """Add the places that a character leads to from a place to ``found``; return how many there are then."""
-    mark = mark_of(table, char)
-    if mark >= 0:
-        state = gap_state_of(table, place)
-        target = int32_at(table[GAP_TARGETS])[state * table[NUM_MARKS] + mark] if state >= 0 else -1
-        return _offer(found, num, target) if target >= 0 else num
     context, node = context_of(place), node_of(place)
-    if context < 0:
-        if not uint8_at(table[OPENS_WORDS])[node]:
-            return num
-        child = child_of(table, 0, char)
-        own_context = int32_at(table[CONTEXTS])[node]
-        return _offer_node(table, found, num, own_context, child)
-    if not table[IS_ANY]:
-        return _offer_node(table, found, num, context, after_rest(table, node, char)[0])
+    if not table[fields.IS_ANY] or context < 0 or mark_of(table, char) >= 0:
+        target, _ = after_longest(table, place, char)
+        return _offer(found, num, target) if target >= 0 else num
     num = _offer_node(table, found, num, context, child_of(table, node, char))
     if _is_whole(table, node) and not _parts_letters(table, node, char):
         num = _offer_node(table, found, num, context, child_of(table, 0, char))
     return num
+
+
+@kernel
+def after_longest(table: AddressTable, place: int, char: int) -> tuple[int, int]:
+    """Return the place that a character leads to, -1 for none, and what is left of the node when words are cut off.
+
+    But for ``any`` that is the only one.
+    """
+    context, node = context_of(place), node_of(place)
+    mark = mark_of(table, char)
+    if mark >= 0:
+        state = gap_state_of(table, place)
+        return (int32_at(table[fields.GAP_TARGETS])[state * table[fields.NUM_MARKS] + mark] if state >= 0 else -1), 0
+    if context < 0:
+        if not uint8_at(table[fields.OPENS_WORDS])[node]:
+            return -1, 0
+        context, node = int32_at(table[fields.CONTEXTS])[node], 0
+    child, rest = after_rest(table, node, char)
+    is_alive = child >= 0 and uint8_at(table[fields.TO_END])[child] != FAR
+    return (place_in_word(context, child) if is_alive else -1), rest
 
 
 @kernel
@@ -151,13 +150,13 @@ def after_rest(table: AddressTable, node: int, char: int) -> tuple[int, int]:
 
     That is ``node``, or what is left of it when its first words are cut off.
     """
-    links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
+    links, cut_ranks = int32_at(table[fields.LINKS]), int32_at(table[fields.CUT_RANKS])
     parent = node
     while True:
         child = child_of(table, parent, char)
         if child >= 0:
             return (-1 if parent == 0 and _parts_letters(table, node, char) else child), parent
-        if parent == 0 or cut_ranks[parent] > table[N_WORDS]:
+        if parent == 0 or cut_ranks[parent] > table[fields.N_WORDS]:
             return -1, parent
         parent = links[parent]
 
@@ -165,13 +164,13 @@ def after_rest(table: AddressTable, node: int, char: int) -> tuple[int, int]:
 @kernel
 def _parts_letters(table: AddressTable, node: int, char: int) -> bool:
     """Return whether a cut between a node's character and another would part two Latin letters."""
-    return bool(is_latin(int32_at(table[OWN_LABELS])[node]) and is_latin(char))
+    return bool(is_latin(int32_at(table[fields.OWN_LABELS])[node]) and is_latin(char))
 
 
 @kernel
 def _offer_node(table: AddressTable, found: Int64Array, num: int, context: int, node: int) -> int:
     """Add the place of a node, unless nothing ends after it; return how many there are then."""
-    if node < 0 or uint8_at(table[TO_END])[node] == FAR:
+    if node < 0 or uint8_at(table[fields.TO_END])[node] == FAR:
         return num
     return int(_offer(found, num, place_in_word(context, node)))
 
@@ -189,37 +188,29 @@ def _offer(found: Int64Array, num: int, place: int) -> int:
 
 
 @kernel
-def after_byte(
-    table: AddressTable, places: Int64Array, num: int, part: int, byte: int, found: Int64Array
-) -> tuple[int, int]:
-    """Write the places that a byte leads to into ``found``; return their number and the bytes of the open character.
+def read_byte(part: int, byte: int) -> tuple[int, int]:
+    """Return the bytes of the open character after one more, 0 for none, and the character that it ends, -1 for none.
 
-    The number is 0 where the byte cannot come.
+    Both are -1 where the byte cannot come.
     """
+    if part == 0 and byte < 0x80:
+        return 0, byte
     if (byte & 0xC0 != 0x80) if part else (_length_of(byte) == 0):
-        return 0, 0
-    part, char, is_open = (part << 8) | byte, byte, byte >= 0x80
-    if part > 0xFF:
-        _, char, num_left = chars_of_part(part)
-        is_open = num_left > 0
-    if is_open:
-        found[:num] = places[:num]
-        return num, part
-    num_found = 0
-    for one in range(num):
-        num_found = after_char(table, places[one], char, found, num_found)
-    return num_found, 0
+        return -1, -1
+    part = (part << 8) | byte
+    _, char, num_left = chars_of_part(part)
+    return (part, -1) if num_left else (0, char)
 
 
 @kernel
 def distance(table: AddressTable, place: int) -> int:
     """Return how few tokens complete a text after a place; ``NEVER_ENDS`` or more where none do."""
     context, node = context_of(place), node_of(place)
-    to_end = int32_at(table[GAP_TO_END])
+    to_end = int32_at(table[fields.GAP_TO_END])
     if context < 0:
         return int(to_end[node])
-    tokens = uint8_at(table[TO_END])[node]
-    return NEVER_ENDS if tokens == FAR else int(tokens + to_end[int32_at(table[AFTER_WORD])[context]])
+    tokens = uint8_at(table[fields.TO_END])[node]
+    return NEVER_ENDS if tokens == FAR else int(tokens + to_end[int32_at(table[fields.AFTER_WORD])[context]])
 
 
 @kernel
@@ -242,7 +233,7 @@ def chars_of_part(part: int) -> tuple[int, int, int]:
 @kernel
 def first_edge(table: AddressTable, node: int, char: int) -> int:
     """Return a node's first edge whose label is a character or a greater one."""
-    starts, labels = int32_at(table[EDGE_START]), int32_at(table[LABELS])
+    starts, labels = int32_at(table[fields.EDGE_START]), int32_at(table[fields.LABELS])
     low, high = starts[node], starts[node + 1]
     while low < high:
         middle = (low + high) >> 1
@@ -256,40 +247,39 @@ def first_edge(table: AddressTable, node: int, char: int) -> int:
 @kernel
 def can_end_by_bytes(table: AddressTable, char: int, num_left: int) -> bool:
     """Return whether the last bytes of a character are tokens, each by itself."""
-    if not table[HAS_ALL_BYTES]:
+    if not table[fields.HAS_ALL_BYTES]:
         for at in range(num_left):
-            if not uint8_at(table[SINGLE])[0x80 | ((char >> (6 * at)) & 0x3F)]:
+            if not uint8_at(table[fields.SINGLE])[0x80 | ((char >> (6 * at)) & 0x3F)]:
                 return False
     return True
 
 
 @kernel
-def part_distance(table: AddressTable, places: Int64Array, num: int, part: int, budget: int) -> int:
+def part_distance(table: AddressTable, places: Int64Array, num: int, part: int, enough: int) -> int:
     """Return how few tokens complete a text after places and the beginning of a character.
 
-    Each byte that is left counts as a token. Without a budget any number below ``NEVER_ENDS`` may be returned where
-    there is an end.
+    Each byte that is left counts as a token. Where some number is ``enough`` or less, it need not be the fewest.
     """
     first, last, num_left = chars_of_part(part)
-    marks, best = int32_at(table[MARKS]), NEVER_ENDS
-    starts, labels = int32_at(table[EDGE_START]), int32_at(table[LABELS])
-    links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
+    marks, best = int32_at(table[fields.MARKS]), NEVER_ENDS
+    starts, labels = int32_at(table[fields.EDGE_START]), int32_at(table[fields.LABELS])
+    links, cut_ranks = int32_at(table[fields.LINKS]), int32_at(table[fields.CUT_RANKS])
     for one in range(num):
         place = places[one]
-        for mark in range(table[NUM_MARKS]):
+        for mark in range(table[fields.NUM_MARKS]):
             if first <= marks[mark] <= last:
                 best = min(best, _distance_by(table, place, marks[mark], num_left))
         node = node_of(place) if context_of(place) >= 0 else 0
         while True:
             for edge in range(first_edge(table, node, first), starts[node + 1]):
-                if labels[edge] > last or (budget == NO_BUDGET and best < NEVER_ENDS):
+                if labels[edge] > last or best + num_left <= enough:
                     break
                 best = min(best, _distance_by(table, place, labels[edge], num_left))
-            if node == 0 or (budget == NO_BUDGET and best < NEVER_ENDS):
+            if node == 0 or best + num_left <= enough:
                 break
-            if table[IS_ANY]:
+            if table[fields.IS_ANY]:
                 node = 0
-            elif cut_ranks[node] > table[N_WORDS]:
+            elif cut_ranks[node] > table[fields.N_WORDS]:
                 break
             else:
                 node = links[node]
@@ -318,7 +308,7 @@ def distance_after(table: AddressTable, places: Int64Array, num: int) -> int:
 def ends_within(table: AddressTable, places: Int64Array, num: int, part: int, budget: int) -> bool:
     """Return whether a text can end after these places within a budget of tokens."""
     most = NEVER_ENDS - 1 if budget == NO_BUDGET else budget
-    tokens = part_distance(table, places, num, part, budget) if part else distance_after(table, places, num)
+    tokens = part_distance(table, places, num, part, most) if part else distance_after(table, places, num)
     return bool(tokens <= most)
 
 
@@ -329,14 +319,18 @@ def step(table: AddressTable, readings: Int64Array, token: int, budget: int, fou
     num, part = len(readings), part_of(readings[0])
     for one in range(num):
         places[one] = place_of(readings[one])
-    data, starts = uint8_at(table[DATA]), int32_at(table[DATA_START])
+    data, starts = uint8_at(table[fields.DATA]), int32_at(table[fields.DATA_START])
     if starts[token] == starts[token + 1]:
         return 0
     for at in range(starts[token], starts[token + 1]):
-        num, part = after_byte(table, places, num, part, data[at], after)
-        if num == 0:
+        part, char = read_byte(part, data[at])
+        if char >= 0:
+            num_after = 0
+            for one in range(num):
+                num_after = after_char(table, places[one], char, after, num_after)
+            places, after, num = after, places, num_after
+        if part < 0 or num == 0:
             return 0
-        places, after = after, places
     if not ends_within(table, places, num, part, budget):
         return 0
     for one in range(num):

@@ -7,34 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import AddressTable, int32_at, kernel, position_of, uint8_at
 from vocab.automaton.token_trie import MAX_CHARS
-from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
+from vocab.matching.mask_kernels import set_token_bits
+from vocab.matching.segmented import fields
 from vocab.matching.segmented.kernels import (
-    CHAR_NODES,
-    CHARS,
-    CHILDREN,
-    DEPTHS,
-    EDGE_NODES,
-    EDGE_START,
-    ENDS,
     FAR,
-    HAS_ALL_BYTES,
-    IS_ANY,
-    LABELS,
-    LINKS,
     MAX_PLACES,
-    NUM_CHARS,
-    NUM_PARTS,
-    OWN_LABELS,
-    PART_COUNTS,
-    PART_NODES,
-    PARTS,
-    SYMBOLS,
-    TO_END,
-    TOKEN_START,
-    TOKENS,
     Int64Array,
     after_char,
     child_of,
@@ -87,8 +67,12 @@ def _collect(
 
     The places are those after the characters of that node.
     """
-    symbols, depths, ends = int32_at(table[SYMBOLS]), int32_at(table[DEPTHS]), int32_at(table[ENDS])
-    starts, tokens = int32_at(table[TOKEN_START]), int32_at(table[TOKENS])
+    symbols, depths, ends = (
+        int32_at(table[fields.SYMBOLS]),
+        int32_at(table[fields.DEPTHS]),
+        int32_at(table[fields.ENDS]),
+    )
+    starts, tokens = int32_at(table[fields.TOKEN_START]), int32_at(table[fields.TOKENS])
     # By depth: places, then how many there are.
     base, node, last = depths[first], first, ends[first]
     scratch[0, :num_first] = first_places[:num_first]
@@ -138,7 +122,7 @@ def collect_in_word(
     place: int,
     budget: int,
     toggles: Int32Array,
-    counts: Int32Array,
+    is_begun: Uint8Array,
     scratch: Int64Array,
 ) -> int:
     """As ``collect_all`` after a whole character, where ``row`` has what follows if the open word does not go on.
@@ -147,52 +131,45 @@ def collect_in_word(
     looked at whose first character goes on with the word.
 
     Args:
-        counts: int32 (2, parts): zeros, and so again afterwards.
+        is_begun: uint8 (parts,): zeros, and so again afterwards.
     """
-    starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
-    to_end, edge_nodes = uint8_at(table[TO_END]), int32_at(table[EDGE_NODES])
+    starts, labels, children = (
+        int32_at(table[fields.EDGE_START]),
+        int32_at(table[fields.LABELS]),
+        int32_at(table[fields.CHILDREN]),
+    )
+    to_end, edge_nodes = uint8_at(table[fields.TO_END]), int32_at(table[fields.EDGE_NODES])
     context, node, num = context_of(place), node_of(place), 0
     found = scratch[_LAST]
     for edge in range(starts[node], starts[node + 1]):
         char, is_alive = labels[edge], to_end[children[edge]] != FAR
-        _count_parts(table, char, is_alive, counts)
+        _add_parts(table, char, is_begun)
         if edge_nodes[edge] > 0:
             found[0], num_found = place_in_word(context, children[edge]), 1 if is_alive else 0
-            if table[IS_ANY]:
+            if table[fields.IS_ANY]:
                 num_found = after_char(table, place, char, found, 0)
             num = _collect(table, row, found, num_found, budget, edge_nodes[edge], toggles, num, scratch)
-    if is_latin(int32_at(table[OWN_LABELS])[node]) and int32_at(table[LINKS])[node] <= 0:
-        chars = int32_at(table[CHARS])
-        for at in range(table[NUM_CHARS]):
+    if is_latin(int32_at(table[fields.OWN_LABELS])[node]) and int32_at(table[fields.LINKS])[node] <= 0:
+        chars = int32_at(table[fields.CHARS])
+        for at in range(table[fields.NUM_CHARS]):
             if chars[at] > 122:
                 break
             if is_latin(chars[at]) and child_of(table, node, chars[at]) < 0:
-                num = _collect(table, row, found, 0, budget, int32_at(table[CHAR_NODES])[at], toggles, num, scratch)
-    return _collect_parts(table, row, place, budget, counts, toggles, num)
+                num = _collect(
+                    table, row, found, 0, budget, int32_at(table[fields.CHAR_NODES])[at], toggles, num, scratch
+                )
+    return _collect_parts(table, row, place, budget, is_begun, toggles, num)
 
 
 @kernel
-def count_parts(table: AddressTable, counts: Int32Array) -> None:
-    """Count, by beginning of a character, with how many characters words may begin, in row 1 of ``counts``.
-
-    ``counts`` is int32 (2, parts); row 0 is for others to clear.
-    """
-    starts, labels, children = int32_at(table[EDGE_START]), int32_at(table[LABELS]), int32_at(table[CHILDREN])
-    to_end = uint8_at(table[TO_END])
-    for edge in range(starts[0], starts[1]):
-        _count_parts(table, labels[edge], to_end[children[edge]] != FAR, counts)
-
-
-@kernel
-def _count_parts(table: AddressTable, char: int, is_alive: bool, counts: Int32Array) -> None:
-    """Count a character for its beginnings: in row 0, and in row 1 where a word may go on with it."""
+def _add_parts(table: AddressTable, char: int, is_begun: Uint8Array) -> None:
+    """Set for the beginnings of a character that these begin one that goes on with the word."""
     num_bytes = 1 if char < 0x80 else 2 if char < 0x800 else 3 if char < 0x10000 else 4
-    parts = int32_at(table[PARTS])
+    parts = int32_at(table[fields.PARTS])
     for num_left in range(1, num_bytes):
-        at = position_of(parts, 0, table[NUM_PARTS], _beginning_of(char, num_bytes, num_left))
+        at = position_of(parts, 0, table[fields.NUM_PARTS], _beginning_of(char, num_bytes, num_left))
         if at >= 0:
-            counts[0, at] += 1
-            counts[1, at] += is_alive
+            is_begun[at] = 1
 
 
 @kernel
@@ -206,38 +183,18 @@ def _beginning_of(char: int, num_bytes: int, num_left: int) -> int:
 
 @kernel
 def _collect_parts(
-    table: AddressTable,
-    row: Int32Array,
-    place: int,
-    budget: int,
-    counts: Int32Array,
-    toggles: Int32Array,
-    num: int,
+    table: AddressTable, row: Int32Array, place: int, budget: int, is_begun: Uint8Array, toggles: Int32Array, num: int
 ) -> int:
-    """Add the tokens that begin a character, were counted, and whose bit in a row is wrong; clear the counts."""
-    starts, tokens = int32_at(table[TOKEN_START]), int32_at(table[TOKENS])
-    parts, part_nodes, from_root = int32_at(table[PARTS]), int32_at(table[PART_NODES]), int32_at(table[PART_COUNTS])
+    """Add the tokens that begin a character, were set, and whose bit in a row is wrong; reset what was set."""
+    starts, tokens = int32_at(table[fields.TOKEN_START]), int32_at(table[fields.TOKENS])
+    parts, part_nodes = int32_at(table[fields.PARTS]), int32_at(table[fields.PART_NODES])
     places = np.empty(1, np.int64)
     places[0] = place
-    has_root_next = int32_at(table[LINKS])[node_of(place)] == 0
-    is_simple = budget == NO_BUDGET and table[HAS_ALL_BYTES] != 0
-    for at in range(table[NUM_PARTS]):
-        if counts[0, at] == 0:
-            continue
-        node = part_nodes[at]
-        first = tokens[starts[node]]
-        is_set = ((row[first >> 5] >> np.int32(first & 31)) & 1) != 0
-        is_allowed = counts[1, at] > 0
-        # A word that does not go on leaves the row's: one of more characters than go on here is left of them.
-        if not is_allowed and is_simple and is_set and has_root_next and from_root[at] > counts[0, at]:
-            is_allowed = True
-        elif not is_simple or (is_set and not is_allowed):
-            is_allowed = ends_within(table, places, 1, parts[at], budget)
-        counts[0, at] = counts[1, at] = 0
-        if is_set != is_allowed:
-            for one in range(starts[node], starts[node + 1]):
-                toggles[num] = tokens[one]
-                num += 1
+    for at in range(table[fields.NUM_PARTS]):
+        if is_begun[at]:
+            is_begun[at], is_allowed = 0, ends_within(table, places, 1, parts[at], budget)
+            for one in range(starts[part_nodes[at]], starts[part_nodes[at] + 1]):
+                num = _toggle(row, tokens[one], is_allowed, toggles, num)
     return num
 
 

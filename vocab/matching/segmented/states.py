@@ -13,6 +13,7 @@ from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import address_of
@@ -20,8 +21,8 @@ from vocab.automaton.dictionary_trie import UNLISTED, ReferenceWords, build_segm
 from vocab.automaton.token_trie import TokenTrie, bytes_of_part, split_chars
 from vocab.automaton.tokenizer import Speller
 from vocab.lists.wordlists import WordList
-from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
-from vocab.matching.segmented import counting, kernels, masks
+from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET, set_token_bits
+from vocab.matching.segmented import counting, fields, kernels, masks
 from vocab.matching.segmented.text import SegmentedText
 from vocab.matching.text_states import NO_TOKENS, State, TextStates
 from vocab.options import ListOptions
@@ -29,6 +30,9 @@ from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 
 MAX_MASK_BYTES: Final = 64 * 1024 * 1024
 """Of one list, set of options and N: rows of some hundred gap states, and the toggles of tens of thousands of nodes."""
+
+MAX_VIEWS: Final = 4
+"""Of other N, with the new words of authors, each with masks of its own."""
 
 _MASK_BYTES: Final = 512
 """The Python objects of a mask."""
@@ -62,20 +66,17 @@ class SegmentedStates(TextStates):
         self.words, self.overlay = text.words, text.overlay
         self.table = text.table.copy()
         # A word of the dictionary that is not listed is beyond any N.
-        self.table[kernels.N_WORDS] = min(n_words, UNLISTED - 1)
+        self.table[fields.N_WORDS] = min(n_words, UNLISTED - 1)
         self._to_end = self._measure_nodes()
         self._gap_to_end = self._measure_gaps()
-        self._counts = np.zeros((2, max(len(text.tokens.parts), 1)), dtype=np.int32)
-        masks.count_parts(self.table, self._counts)
-        self._part_counts = self._counts[1].copy()
-        self.table[kernels.PART_COUNTS] = address_of(self._part_counts)
-        self._counts[:] = 0
+        self._is_begun = np.zeros(len(text.tokens.parts), dtype=np.uint8)
         self._no_row = np.zeros((self.words.num_tokens + 31) // 32, dtype=np.int32)
         self._base_row = self._no_row.copy()
         self._masks: OrderedDict[tuple[int, int], _Mask] = OrderedDict()
         self._rows: dict[tuple[int, int], Int32Array] = {}
         self._mask_bytes = 0
-        self._lock = Lock()
+        self._views: LRUCache[int, SegmentedStates] = LRUCache(MAX_VIEWS)
+        self._lock, self._views_lock = Lock(), Lock()
         self._toggles = np.empty(2 * self.words.num_tokens, dtype=np.int32)
         self._scratch = np.empty(masks.SCRATCH_SHAPE, dtype=np.int64)
 
@@ -109,12 +110,37 @@ class SegmentedStates(TextStates):
     @property
     def num_bytes(self) -> int:
         """Return the bytes of its own arrays and of the rows made so far, and of what all N share."""
-        return self._to_end.nbytes + self.num_mask_bytes + self._toggles.nbytes + self.text.num_bytes
+        views = sum(view.num_own_bytes for view in list(self._views.values()))
+        return self.text.num_bytes + self.num_own_bytes + views
+
+    @property
+    def num_own_bytes(self) -> int:
+        """Return the bytes of its own arrays and of the rows made so far."""
+        return self._to_end.nbytes + self.num_mask_bytes + self._toggles.nbytes
 
     @cached_property
     def words_to_end(self) -> Uint8Array:
         """Return with how few words an open rest becomes whole, as ``measure_words``: 40 ms, for what authors ask."""
         return counting.measure_words(self.table, self.text.trie.num_nodes, self.text.edge_tokens)
+
+    @cached_property
+    def followed(self) -> counting.FollowedTokens:
+        """Return where tokens lead from where a word begins: 2 ms; by the longest match."""
+        return counting.follow_all(self.table, self.words.num_tokens)
+
+    def prepare(self) -> None:
+        """Make what many masks need: the row of what may follow a word, and where tokens lead."""
+        with self._lock:
+            self._gap_row(int(self.text.after_word[0]), NO_BUDGET)
+        self.followed  # noqa: B018 - cached
+
+    def view(self, n_words: int) -> "SegmentedStates":
+        """Return the states for another N; the last ones are cached."""
+        with self._views_lock:
+            view = self._views.get(n_words)
+            if view is None:
+                view = self._views[n_words] = SegmentedStates(self.text, n_words)
+            return view
 
     @property
     def num_mask_bytes(self) -> int:
@@ -163,7 +189,7 @@ class SegmentedStates(TextStates):
     def tokens_to_end(self, state: State) -> int | None:
         places, part = np.asarray([_place_of(reading) for reading in state], dtype=np.int64), _part_of(state[0])
         fewest = (
-            kernels.part_distance(self.table, places, len(places), part, 0)
+            kernels.part_distance(self.table, places, len(places), part, -1)
             if part
             else kernels.distance_after(self.table, places, len(places))
         )
@@ -233,7 +259,7 @@ class SegmentedStates(TextStates):
             return _Mask(self._gap_row(place, budget), NO_TOKENS, is_complete)
         node = _node_of(place)
         if not self.text.is_any and (link := int(self.text.trie.links[node])) > 0:
-            if self.text.trie.cut_ranks[node] > self.table[kernels.N_WORDS]:
+            if self.text.trie.cut_ranks[node] > self.table[fields.N_WORDS]:
                 base = _Mask(self._no_row, NO_TOKENS, False)
             else:
                 base = self._cached(_reading_of(_place_in_word(_context_of(place), link), 0), budget)
@@ -243,7 +269,7 @@ class SegmentedStates(TextStates):
             gap_state = kernels.gap_state_of(self.table, place)
             row = self._no_row if gap_state < 0 else self._gap_row(gap_state, budget)
             base = _Mask(row, NO_TOKENS, False)
-        num = masks.collect_in_word(self.table, row, place, budget, self._toggles, self._counts, self._scratch)
+        num = masks.collect_in_word(self.table, row, place, budget, self._toggles, self._is_begun, self._scratch)
         return _Mask(base.row, np.concatenate((base.toggles, self._toggles[:num])), is_complete)
 
     def _gap_row(self, state: int, budget: int) -> Int32Array:
@@ -255,14 +281,20 @@ class SegmentedStates(TextStates):
         if row is None:
             # Only near the end of a budget it matters to a word what is open around it.
             context = 0 if budget == NO_BUDGET else self.text.contexts[state]
-            reading, first = _reading_of(state, 0), int(self.text.after_word[context])
-            if state == first:
-                base = self._no_row
+            first, tokens, base = int(self.text.after_word[context]), self.text.with_marks, self._no_row
+            if state != first:
+                base = self._gap_row(first, budget) if self.text.opens_words[state] else base
+            elif budget != NO_BUDGET and self.text.opens_words[state] and not self.text.is_any:
+                base = self._gap_row(int(self.text.after_word[0]), NO_BUDGET).copy()
+                is_far = self._to_end[self.followed.nodes] + self._gap_to_end[first] > budget
+                set_token_bits(base, self.followed.tokens[is_far], False)
+            if base is self._no_row and self.text.opens_words[state]:
                 num = masks.collect_all(self.table, base, state, budget, self._toggles, self._scratch)
             else:
-                base = self._gap_row(first, budget) if self.text.opens_words[state] else self._no_row
-                tokens = self.text.with_marks
-                num = masks.collect_tokens(self.table, base, reading, budget, tokens, self._toggles)
+                if budget != NO_BUDGET:
+                    may_differ = base | self._gap_row(state, NO_BUDGET)
+                    tokens = tokens[may_differ[tokens >> 5] >> (tokens & 31) & 1 != 0]
+                num = masks.collect_tokens(self.table, base, _reading_of(state, 0), budget, tokens, self._toggles)
             row = np.empty_like(self._no_row)
             masks.fill_row(row, base, self._toggles[:num], NO_TOKENS, False)
             self._rows[state, budget] = row
@@ -272,9 +304,9 @@ class SegmentedStates(TextStates):
         """Return how few tokens lead from each node to the end of a word, uint8."""
         trie = self.text.trie
         ranks = trie.ranks if self.text.is_any else trie.whole_ranks
-        to_end = np.where(ranks <= self.table[kernels.N_WORDS], 0, kernels.FAR).astype(np.uint8)
+        to_end = np.where(ranks <= self.table[fields.N_WORDS], 0, kernels.FAR).astype(np.uint8)
         to_end[0] = kernels.FAR
-        self.table[kernels.TO_END] = address_of(to_end)
+        self.table[fields.TO_END] = address_of(to_end)
         counting.measure_nodes(self.table, to_end, self.text.edge_tokens)
         return to_end
 
@@ -283,7 +315,7 @@ class SegmentedStates(TextStates):
         text, word = self.text, int(self._to_end[0])
         word = NEVER_ENDS if word == kernels.FAR else word
         to_end: Int32Array = text.costs_to(text.is_complete, NEVER_ENDS, text.mark_tokens, word).astype(np.int32)
-        self.table[kernels.GAP_TO_END] = address_of(to_end)
+        self.table[fields.GAP_TO_END] = address_of(to_end)
         reached, nodes = to_end[to_end < NEVER_ENDS], self._to_end[self._to_end != kernels.FAR]
         # Of a character that is not whole, at most its other bytes come first.
         self._longest_distance = int(reached.max(initial=0)) + int(nodes.max(initial=0)) + 4

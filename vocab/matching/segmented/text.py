@@ -14,7 +14,7 @@ from vocab.automaton.overlay import Overlay
 from vocab.automaton.token_trie import UNSPELLED, TokenTrie
 from vocab.marks import LINE_BREAK
 from vocab.matching.mask_kernels import NEVER_ENDS
-from vocab.matching.segmented import kernels
+from vocab.matching.segmented import fields, kernels
 from vocab.matching.segmented.kernels import Int64Array
 from vocab.options import ListOptions
 from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton
@@ -67,11 +67,11 @@ class SegmentedText:
         self.root_children[self.trie.labels[at_root]] = self.trie.children[at_root]
         self.edge_nodes = tokens.nodes_of(self.trie.labels)
         numbers = self.is_any, len(marks), len(tokens.chars), len(tokens.parts), tokens.single[0x80:0xC0].all()
-        self.table: AddressTable = np.zeros(kernels.TABLE_SIZE, dtype=np.int64)
-        self.table[kernels.IS_ANY : kernels.EDGE_START] = numbers
-        self.table[kernels.EDGE_START : kernels.TO_END] = [address_of(array) for array in self._arrays()]
+        self.table: AddressTable = np.zeros(fields.TABLE_SIZE, dtype=np.int64)
+        self.table[fields.IS_ANY : fields.EDGE_START] = numbers
+        self.table[fields.EDGE_START : fields.TO_END] = [address_of(array) for array in self._arrays()]
         self.edge_tokens = self._tokens_of(self.trie.labels)
-        self.with_marks = tokens.tokens_with(marks)
+        self.with_marks = tokens.tokens_with(self.marks, self.trie.labels)
         self.mark_tokens = self._tokens_of(self.marks)
 
     @property
