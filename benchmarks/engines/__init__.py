@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from benchmarks.regexes import regex_of
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.automaton.tokenizer import Speller, TokenizerFacts
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions

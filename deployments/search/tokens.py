@@ -21,7 +21,7 @@ from vllm.sampling_params import SamplingParams
 from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.decoding.generator import Place
 from vocab.matching.log_mass import unpack
 from vocab.matching.matcher import Matcher

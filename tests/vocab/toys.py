@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import frame_for
 from vocab.automaton.frame_tokens import FrameTokens

@@ -1,4 +1,4 @@
-"""numba kernels: the decorator with the options that all share, arrays and records by address, and binary search."""
+"""The array types of the library, and numba kernels: the decorator, arrays and records by address, and binary search."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,6 +10,8 @@ from numba.core import types
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
+Int32Array = npt.NDArray[np.int32]
+Uint8Array = npt.NDArray[np.uint8]
 AddressTable = npt.NDArray[np.int64]
 
 
@@ -30,6 +32,13 @@ def position_of(values: npt.NDArray[Any], first: int, last: int, value: int) -> 
         else:
             last = middle
     return first if first < end and values[first] == value else -1
+
+
+def group_starts(owners: npt.NDArray[np.integer[Any]], num_groups: int) -> Int32Array:
+    """Return the offset of each group (CSR), int32 (groups + 1,), for members sorted by owner."""
+    starts = np.zeros(num_groups + 1, dtype=np.int32)
+    np.cumsum(np.bincount(owners, minlength=num_groups), out=starts[1:])
+    return starts
 
 
 def address_of(array: npt.NDArray[Any]) -> int:

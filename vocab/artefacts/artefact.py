@@ -16,8 +16,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Uint8Array
-from vocab.arrays.kernels import kernel
+from vocab.arrays.kernels import Uint8Array, kernel
 from vocab.automaton.compiled_list import FORMAT_VERSION, NUM_KINDS, CompiledList, ListedWords, Root, TrieArrays
 from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay

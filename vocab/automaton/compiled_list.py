@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
+from vocab.arrays.kernels import Int32Array, Uint8Array
 from vocab.lists.wordlists import Source, WordList, language_of, unspaced_language
 
 FORMAT_VERSION: Final = 5

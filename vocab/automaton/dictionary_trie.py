@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array, group_starts
-from vocab.arrays.kernels import kernel, position_of
+from vocab.arrays.kernels import Int32Array, group_starts, kernel, position_of
 from vocab.automaton.compiled_list import NEVER, CompiledList, ListedWords, Root
 from vocab.automaton.overlay import Overlay, overlay_digest
 from vocab.automaton.tokenizer import Speller

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
 from vocab.arrays.interner import Interner
+from vocab.arrays.kernels import Int32Array, Uint8Array, group_starts
 from vocab.automaton.compiled_list import (
     ELISION,
     NO_KIND,

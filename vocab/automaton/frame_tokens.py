@@ -6,8 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import kernel
+from vocab.arrays.kernels import Int32Array, Uint8Array, kernel
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.marks import APOSTROPHES, BLANK, POSSESSIVE_LETTER
 

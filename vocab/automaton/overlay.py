@@ -11,9 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.interner import Interner
-from vocab.arrays.kernels import position_of
+from vocab.arrays.kernels import Int32Array, group_starts, position_of
 from vocab.automaton.compiled_list import FORMAT_VERSION, NEVER, WORD, CompiledList, Root, TrieArrays
 from vocab.automaton.frame import CAPITAL, NUM_MODES, SENTENCE
 from vocab.automaton.tokenizer import Speller

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
+from vocab.arrays.kernels import Int32Array, Uint8Array, group_starts
 from vocab.automaton.dictionary_trie import depths_of, trie_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.trie_builder import edges_of

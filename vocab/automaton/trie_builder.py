@@ -17,8 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array
-from vocab.arrays.kernels import kernel
+from vocab.arrays.kernels import Int32Array, kernel
 from vocab.automaton.compiled_list import (
     ELISION,
     FORMAT_VERSION,

@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.automaton.compiled_list import NEVER, Root, TrieArrays
 from vocab.automaton.dictionary_trie import is_ascii_letter
 from vocab.automaton.token_trie import bytes_of_part, split_chars

@@ -11,8 +11,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import address_of, int32_at, int64_at, kernel, position_of, record_at, uint8_at
+from vocab.arrays.kernels import (
+    Int32Array,
+    Uint8Array,
+    address_of,
+    int32_at,
+    int64_at,
+    kernel,
+    position_of,
+    record_at,
+    uint8_at,
+)
 from vocab.automaton.compiled_list import NUM_KINDS, TrieArrays
 
 NO_BUDGET: Final = -1

@@ -5,7 +5,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.errors import TokenBudgetError
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.reference import GrammarReference

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.automaton.compiled_list import NEVER, CompiledList
 from vocab.automaton.overlay import Overlay
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.matching.mask_kernels import set_token_bits
 
 MAX_SEEN: Final = 512

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import address_of, position_of
+from vocab.arrays.kernels import Int32Array, Uint8Array, address_of, position_of
 from vocab.automaton.compiled_list import NUM_KINDS, CompiledList, TrieArrays
 from vocab.automaton.frame import NUM_MODES, SENTENCE, Frame, frame_for
 from vocab.automaton.frame_tokens import FrameTokens

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.automaton.compiled_list import CompiledList
 
 State: TypeAlias = tuple[int, ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.paths import Paths
 from vocab.matching.states import MAX_READINGS, NODE, ListStates

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from typing_extensions import override
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.automaton.compiled_list import POSSESSIVE
 from vocab.automaton.frame import SENTENCE
 from vocab.matching.controlled import ControlledStates

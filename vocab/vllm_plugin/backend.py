@@ -24,7 +24,7 @@ from vllm.v1.structured_output.backend_guidance import GuidanceGrammar
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar, StructuredOutputOptions
 from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.warm_up import warm_up
 from vocab.errors import ArtefactError

@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 from typing_extensions import override
 
-from vocab.arrays.byte_trie import Int32Array
-from vocab.arrays.kernels import address_of
+from vocab.arrays.kernels import Int32Array, address_of
 from vocab.automaton.dictionary_trie import DictionaryTrie
 from vocab.automaton.token_trie import bytes_of_part
 from vocab.matching.controlled import ControlledStates

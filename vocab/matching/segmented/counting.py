@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import AddressTable, int32_at, kernel, uint8_at
+from vocab.arrays.kernels import AddressTable, Int32Array, Uint8Array, int32_at, kernel, uint8_at
 from vocab.automaton.compiled_list import NEVER
 from vocab.automaton.token_trie import MAX_CHARS, UNSPELLED
 from vocab.matching.segmented import fields

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
-from vocab.arrays.kernels import AddressTable, int32_at, int64_at, kernel, position_of, uint8_at
+from vocab.arrays.kernels import AddressTable, Int32Array, int32_at, int64_at, kernel, position_of, uint8_at
 from vocab.matching.segmented import fields
 from vocab.matching.segmented.counting import (
     MAX_EVENTS,

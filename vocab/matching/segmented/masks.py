@@ -7,8 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import AddressTable, int32_at, kernel, position_of, uint8_at
+from vocab.arrays.kernels import AddressTable, Int32Array, Uint8Array, int32_at, kernel, position_of, uint8_at
 from vocab.automaton.token_trie import MAX_CHARS
 from vocab.matching.mask_kernels import set_token_bits
 from vocab.matching.segmented import fields

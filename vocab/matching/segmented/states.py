@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import address_of
+from vocab.arrays.kernels import Int32Array, Uint8Array, address_of
 from vocab.automaton.dictionary_trie import UNLISTED, ReferenceWords, build_segmented, build_segmented_overlay
 from vocab.automaton.token_trie import TokenTrie, bytes_of_part, split_chars
 from vocab.automaton.tokenizer import Speller

@@ -6,8 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import AddressTable, address_of
+from vocab.arrays.kernels import AddressTable, Int32Array, Uint8Array, address_of
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.dictionary_trie import DictionaryTrie
 from vocab.automaton.overlay import Overlay

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.errors import StructureError
 from vocab.matching.controls import Controls
 from vocab.matching.list_kinds import PlainStates, control

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.structure.needs import ENDLESS
 from vocab.matching.structure.positions import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from vocab.arrays.byte_trie import group_starts
+from vocab.arrays.kernels import group_starts
 from vocab.automaton.token_trie import ByteTrie
 from vocab.automaton.tokenizer import TokenizerFacts
 

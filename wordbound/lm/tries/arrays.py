@@ -9,9 +9,8 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.interner import Interner
-from vocab.arrays.kernels import kernel
+from vocab.arrays.kernels import Int32Array, group_starts, kernel
 from wordbound.lm.tokens import Token
 
 Floats = npt.NDArray[np.float64]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from typing_extensions import override
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import Int32Array
 from wordbound.lm.tokens import Token
 from wordbound.lm.tries.arrays import (
     Floats,
