@@ -1,4 +1,4 @@
-"""The array types of the library, and numba kernels: the decorator, arrays and records by address, and binary search."""
+"""The array types of the library, and numba kernels: decorator, arrays and records by address, and binary search."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
