@@ -96,7 +96,7 @@ def marks_of_language(language: str) -> LanguageMarks:
     """Return the marks of a language's printed prose ("es" of "es-MX"), for ``punctuation: standard``.
 
     A new mark must also be in ``vocab.marks.CLOSE_MARKS`` or ``OPEN_MARKS``. Compiled words may begin with an opening
-    mark: for a new one, increment ``FORMAT_VERSION`` of ``vocab.automaton.trie_builder``.
+    mark: for a new one, increment ``FORMAT_VERSION`` of ``vocab.automaton.compiled_list``.
     """
     return _BY_LANGUAGE.get(language, _FALLBACK)
 
@@ -231,7 +231,7 @@ def marks_of(punctuation: Literal["full", "basic", "none"], language: str) -> Ma
     The marks of ``standard`` are those of ``marks_of_language``.
 
     A new mark must also be in ``CLOSE_MARKS`` or ``OPEN_MARKS``, which the reader uses for every language. Compiled
-    lists keep the marks they were made with: increment ``FORMAT_VERSION`` of ``vocab.automaton.trie_builder``.
+    lists keep the marks they were made with: increment ``FORMAT_VERSION`` of ``vocab.automaton.compiled_list``.
     """
     if punctuation == "full":
         return _FULL

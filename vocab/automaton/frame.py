@@ -75,7 +75,7 @@ class Frame:
         targets: int32, states.
         ways: The ways of each state into words.
         is_complete: uint8 (states,), whether a text may end there.
-        modes: int32 (contexts,), which words may have capitals.
+        modes: int32 (contexts,), bits of ``CAPITAL`` and ``SENTENCE``: which capitals a word may have, what it starts.
         after: int32 (contexts, 3), the state after a word, by its kind.
         blank: The token of a lone blank; -1 for none.
         places: int32 (states of the gap automaton,), the state where a text goes on at each of them; empty unless

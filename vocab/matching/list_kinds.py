@@ -1,6 +1,6 @@
 """Lists of both kinds: of texts with spaces, tries of tokens; and of texts without, tries of characters.
 
-The only place that asks which of the two a list is.
+The only place of these rooms that asks which of the two a list is.
 """
 
 from collections.abc import Callable

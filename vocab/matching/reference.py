@@ -50,7 +50,7 @@ class GrammarReference:
     n_words: int
     max_tokens: int | None = None
     changes: str | None = None
-    start: tuple[int, ...] | None = None
+    start: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     no_repeat: int | None = None
     seen: tuple[Token, ...] = ()
     min_tokens: int = 0

@@ -72,9 +72,9 @@ class ListStates(TextStates):
         n_words: N; may be beyond the list.
         overlay: The changes.
         may_begin: Which words may begin between words, of ``CONTINUING`` and ``STARTING``.
-        ends: Where a text ends as these states say, of fewer words; None where that is measured. A text of more words
-            can then go on with those alone.
-        like: States of the same N, whose distances within words hold here too.
+        ends: States of fewer words, whose distances to the end of a text hold here too: a text of more words can then
+            go on with those alone. None where they are measured.
+        like: States of the same N, whose distances to the end of a word hold here too.
 
     Attributes:
         longest_end: How many tokens the shortest end of a text has at most, between words.
@@ -132,7 +132,7 @@ class ListStates(TextStates):
         """Build trie, overlay, frame and states in memory; ``exclude_words`` are as a request has them.
 
         Raises:
-            EmptyWordListError, CompileError: As ``build_words``.
+            EmptyWordListError, ListTooLargeError: As ``build_words`` and ``build_frame``.
         """
         words = build_words(word_list, speller)
         overlay = None
@@ -145,7 +145,8 @@ class ListStates(TextStates):
     @property
     def num_bytes(self) -> int:
         """Return the bytes of its own arrays, of the rows made so far, and of its views."""
-        views = sum(view.num_bytes for view in list(self._views.values()))
+        with self._views_lock:
+            views = sum(view.num_bytes for view in self._views.values())
         return sum(one.nbytes for one in self._distances) + self._row_bytes() + views
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The compiled code that counts: which words a token ends, which sentences it begins, and what limits leave of a mask.
+"""The compiled code that counts: which words a token ends, and which sentences it begins.
 
 Only the longest match is counted, where a text has one segmentation.
 """
@@ -71,7 +71,7 @@ def words_of(table: AddressTable, node: int, rest: int, events: Int64Array, num:
 
 
 @kernel
-def measure_words(table: AddressTable, num_nodes: int, edge_tokens: Int32Array) -> Uint8Array:
+def words_to_ends(table: AddressTable, num_nodes: int, edge_tokens: Int32Array) -> Uint8Array:
     """Return with how few listed words, by node, an open rest becomes whole; ``FAR`` where it cannot. uint8 (nodes,).
 
     ``edge_tokens`` has, for each edge, how few tokens spell its character.

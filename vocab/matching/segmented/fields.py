@@ -23,8 +23,8 @@ word must come."""
 INTRODUCED, NUM_INTRODUCED, ON_WAYS, NUM_ON_WAYS = range(NEEDS_MORE + 1, NEEDS_MORE + 5)
 """Ranks of new words that may come at any time, and the nodes on the ways to them, int64, ascending."""
 WORDS_TO_END, NEEDS_WORDS, NEEDS_SENTENCES = range(NUM_ON_WAYS + 1, NUM_ON_WAYS + 4)
-"""Of the states that allow no new words, as ``measure_words``; how few words, and sentences, must still come to the end
-of the sentence, by gap state, int64."""
+"""Of the states that allow no new words, as ``counting.words_to_ends``; how few words must still come to the end of the
+sentence, and how few sentences to the end of the text, by gap state, int64."""
 NUM_TOKENS, NUM_FOLLOWED, FOLLOWED_TOKENS, FOLLOWED_NODES, FOLLOWED_STARTS, FOLLOWED_RANKS = range(
     NEEDS_SENTENCES + 1, NEEDS_SENTENCES + 7
 )

@@ -1,8 +1,8 @@
-"""The compiled code of text without spaces: where bytes lead, how far the end is, which tokens may come.
+"""The compiled code of text without spaces: where bytes and tokens lead, and how far the end is.
 
 A reading is one integer: a place and the bytes of a character that is not whole yet. A place is a state of the gap
 automaton, or a node of the dictionary's trie in one of its contexts. All code reads one table of numbers and addresses
-(``vocab.matching.segmented.states``).
+(``vocab.matching.segmented.fields``).
 """
 
 from typing import Final
@@ -198,8 +198,11 @@ def read_byte(part: int, byte: int) -> tuple[int, int]:
     if (byte & 0xC0 != 0x80) if part else (_length_of(byte) == 0):
         return -1, -1
     part = (part << 8) | byte
-    _, char, num_left = chars_of_part(part)
-    return (part, -1) if num_left else (0, char)
+    first, char, num_left = chars_of_part(part)
+    if num_left:
+        return part, -1
+    # Nothing where fewer bytes would do: UTF-8 has no such character.
+    return (0, char) if first == char else (-1, -1)
 
 
 @kernel

@@ -1,6 +1,6 @@
 """The compiled code of the masks of text without spaces: in which tokens a row of bits differs from what may come.
 
-It reads the table of ``vocab.matching.segmented.kernels``.
+It reads the table of ``vocab.matching.segmented.fields``.
 """
 
 from typing import Final

@@ -141,7 +141,10 @@ def test_required_words_come_where_there_is_room() -> None:
         spelled, word = world.facts.token_bytes, randomness.choice(world.listed[: world.n_words])
         if word not in world.allowed:
             continue
-        controls = Controls(must_use=(RequiredWord((world.listed.index(word) + 1,)),), num_tokens=60)
+        # Whether a word comes before the last sentence ends is another matter than whether the budget has room.
+        most = randomness.choice((1, 2, UNLIMITED)) if world.options.end == "sentence" else UNLIMITED
+        required = RequiredWord((world.listed.index(word) + 1,))
+        controls = Controls(must_use=(required,), max_sentences=most, num_tokens=60)
         states, text = SegmentedControls(world.states, controls), b""
         matcher = Matcher(states, [STOP], 60)
         for left in range(59, -1, -1):
@@ -154,3 +157,4 @@ def test_required_words_come_where_there_is_room() -> None:
         assert states.can_stop(matcher.state)
         words = [word for of_sentence in sentences(world, text.decode()) for word in of_sentence]
         assert word in words, (world, word, text.decode())
+        assert len(list(sentences(world, text.decode()))) <= most

@@ -9,6 +9,7 @@ from tests.vocab.matching.segmented.worlds import World, mask_of, random_world, 
 from tests.vocab.toys import STOP, toy_speller, toy_tokenizer
 from vocab.automaton.dictionary_trie import ReferenceWords, build_segmented
 from vocab.automaton.token_trie import TokenTrie
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import TokenBudgetError
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NO_BUDGET
@@ -160,3 +161,16 @@ def test_a_listed_word_that_is_a_mark_is_only_a_mark() -> None:
         for budget in range(1, 4):
             found = mask_of(states, states.start, len(spelled), budget)
             assert all(states.tokens_to_end(states.target(states.start, token, budget)) is not None for token in found)
+
+
+def test_no_character_is_spelled_in_more_bytes_than_it_has() -> None:
+    overlong = [b"\x80\xa0", b"\x80\xae", b"\x80\x8a"]
+    facts = TokenizerFacts.from_token_bytes([b"", *(bytes([byte]) for byte in range(256)), *overlong], [STOP])
+    words = build_segmented(WordList("th", ("มา", "ก"), "file"), toy_speller(facts), ReferenceWords((), ""))
+    states = SegmentedStates(SegmentedText(words, None, ListOptions(punctuation="full"), TokenTrie.of(facts)), 2)
+    state = states.start
+    for byte in "มา".encode() + b"\xe0":
+        state = states.target(state, facts.token_bytes.index(bytes([byte])), NO_BUDGET)
+    for token in map(facts.token_bytes.index, overlong):
+        assert token not in mask_of(states, state, len(facts.token_bytes))
+        assert not states.target(state, token, NO_BUDGET)
