@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from vocab.arrays.kernels import Int32Array
 from vocab.automaton.compiled_list import NEVER, Root, TrieArrays
@@ -180,6 +181,7 @@ class NextWordSearch(_BestFirst[str, list[_InTrie]]):
         [start] = states.begin(place)
         super().__init__(self._starts_at(-1 - start) or None, len(tokens.token_bytes), top, max_rows)
 
+    @override
     def _follow(
         self, prefix: Tokens, reached: list[_InTrie], row: Row
     ) -> tuple[Iterable[tuple[str, float]], Iterable[tuple[int, list[_InTrie]]]]:
@@ -196,6 +198,7 @@ class NextWordSearch(_BestFirst[str, list[_InTrie]]):
                 below[token].append(at._replace(node=node))
         return self._words_at(prefix, reached, row), below.items()
 
+    @override
     def _spell(self, word: str) -> str:
         return word
 
@@ -291,6 +294,7 @@ class NextSegmentSearch(_BestFirst[int, _InDictionary]):
         start = _InDictionary(_ROOT) if may_begin else None
         super().__init__(start, len(self._tokens.starts) - 1, top, max_rows)
 
+    @override
     def _follow(
         self, prefix: Tokens, reached: _InDictionary, row: Row
     ) -> tuple[Iterable[tuple[int, float]], Iterable[tuple[int, _InDictionary]]]:
@@ -312,6 +316,7 @@ class NextSegmentSearch(_BestFirst[int, _InDictionary]):
         words = ((self._word_at(at), share) for at, share in ended.items())
         return ((word, share) for word, share in words if word is not None), longer
 
+    @override
     def _spell(self, word: int) -> str:
         return "".join(chr(self._trie.own_labels[node]) for node in self._trie.path_to(word))
 

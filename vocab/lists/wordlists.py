@@ -25,7 +25,6 @@ from vocab.errors import (
     WordListFolderError,
 )
 from vocab.lists.cleaned import cleaned_languages, differences_of
-from vocab.lists.entries import clean_entry, clean_words
 from vocab.marks import APOSTROPHES
 
 LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -207,6 +206,9 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
     """
     if lang is not None:
         check_language(lang)
+    # Only what is given by hand is looked at: a check of a text with a language's list loads none of it.
+    from vocab.lists.entries import clean_words
+
     cleaned = clean_words(words, "words", unspaced_language(lang))
     if not cleaned:
         raise EmptyWordListError("The list has no words: name at least one, the most frequent first.")
@@ -321,6 +323,8 @@ def words_of_file(path: Path, unspaced: str | None = None) -> tuple[str, ...]:
         InvalidWordListError: A line of the file cannot be a word.
         EmptyWordListError: No word is left.
     """
+    from vocab.lists.entries import clean_entry
+
     # Read as bytes: only a line feed ends a line, and one damaged line is reported by its number.
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
     words: dict[str, None] = {}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from vocab.matching.controls import REST_WORDS, Controls, Progress
 from vocab.matching.pace import Pace
@@ -37,14 +38,17 @@ class ControlledStates(TextStates):
         self._scratch = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
 
     @property
+    @override
     def start(self) -> State:
         return self._first.pack(self._states.start)
 
+    @override
     def begin(self, place: int | None) -> State:
         # A sentence begun in what a client wrote counts.
         readings = self._states.begin(place)
         return self._first._replace(num_sentences=int(not self._starts_sentence(readings[0]))).pack(readings)
 
+    @override
     def begin_after(self, num_tokens: int) -> None:
         self._pace.begin_after(num_tokens)
 
@@ -52,32 +56,41 @@ class ControlledStates(TextStates):
         """Return what the controls count of a text in this state, its last word as if it ended here."""
         return self._after_word(*self._unpack(state))
 
+    @override
     def num_missing(self, state: State) -> int:
         return sum(self._missing(self.progress(state)))
 
+    @override
     def readings(self, state: State) -> State:
         return self._unpack(state)[1]
 
+    @override
     def can_stop(self, state: State) -> bool:
         return self._is_complete(*self._unpack(state))
 
+    @override
     def may_stop(self, state: State) -> bool:
         progress, readings = self._unpack(state)
         return self._may_stop(self._after_word(progress, readings)) and self._is_complete(progress, readings)
 
+    @override
     def is_in_word(self, state: State) -> bool:
         return bool(self._states.is_in_word(self.readings(state)))
 
+    @override
     def continues_word(self, state: State, token: int, target: State) -> bool:
         return bool(self._states.continues_word(self.readings(state), token, self.readings(target)))
 
+    @override
     def is_bound_by(self, budget: int) -> bool:
         return bool(self._states.is_bound_by(budget))
 
+    @override
     def tokens_to_end(self, state: State) -> int | None:
         found: int | None = self._states.tokens_to_end(self.readings(state))
         return found
 
+    @override
     def check(self, state: State) -> None:
         if not state:
             return

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
+from typing_extensions import override
 
 from vocab.arrays.kernels import Int32Array, Uint8Array, address_of, position_of
 from vocab.automaton.compiled_list import NUM_KINDS, CompiledList, TrieArrays
@@ -175,6 +176,7 @@ class ListStates(TextStates):
                 )
             return view
 
+    @override
     def fill(
         self,
         out: Int32Array,
@@ -196,6 +198,7 @@ class ListStates(TextStates):
             out |= one
         set_token_bits(out, stops, (self if open_word is None else open_word).can_stop(state))
 
+    @override
     def target(self, state: State, token: int, budget: int, open_word: "ListStates | None" = None) -> State:
         next_word = self._rows_of(budget).address
         word = next_word if open_word is None else open_word._rows_of(budget).address
@@ -207,13 +210,16 @@ class ListStates(TextStates):
             readings.update(found[: step(found, word, next_word, reading, token)].tolist())
         return tuple(sorted(readings)[:MAX_READINGS])
 
+    @override
     def can_stop(self, state: State) -> bool:
         frame_states = (self.frame_state(reading) for reading in state)
         return any(number >= 0 and bool(self.frame.is_complete[number]) for number in frame_states)
 
+    @override
     def is_in_word(self, state: State) -> bool:
         return any(reading >= 0 for reading in state)
 
+    @override
     def continues_word(self, state: State, token: int, target: State) -> bool:
         children = {self.child(reading & NODE, token) for reading in state if reading >= 0}
         return any(reading & NODE in children for reading in target if reading >= 0)
@@ -258,13 +264,16 @@ class ListStates(TextStates):
         # Of a list's own words, only the first bit of the mode counts.
         return int(trie.ranks[int(self.frame.modes[context]) % len(trie.ranks), own])
 
+    @override
     def is_bound_by(self, budget: int) -> bool:
         return budget != NO_BUDGET and budget < self._longest_distance
 
+    @override
     def tokens_to_end(self, state: State) -> int | None:
         fewest = min(distance(self._plain.address, reading) for reading in state)
         return None if fewest >= NEVER_ENDS else int(fewest)
 
+    @override
     def begin(self, place: int | None) -> State:
         if place is None:
             return self.start
@@ -272,6 +281,7 @@ class ListStates(TextStates):
             raise ValueError(f"no text of this list begins at place {place}")
         return (-1 - int(self.frame.places[place]),)
 
+    @override
     def check(self, state: State) -> None:
         num_nodes = self.words.num_nodes + (0 if self.overlay is None else self.overlay.num_nodes)
         for reading in state:

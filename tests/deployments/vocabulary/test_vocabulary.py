@@ -10,7 +10,7 @@ import pytest
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from tests.deployments.vocabulary.world import MAX_BYTES, Lists, numbers, own, spec
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton import frame, overlay, trie_builder
+from vocab.automaton import frame, trie_builder
 from vocab.compiler import worker
 from vocab.compiler.jobs import ChangeList, CompileList
 from vocab.errors import (
@@ -216,7 +216,6 @@ async def test_a_bad_list_is_refused_with_its_line_and_read_once(world: Lists) -
 async def test_a_refusal_of_a_clients_list_is_remembered(world: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
     vocabulary = await world.vocabulary()
     monkeypatch.setattr(trie_builder, "MAX_OWN_WORK", 100)
-    monkeypatch.setattr(overlay, "MAX_OWN_WORK", 100)
     for _ in range(3):
         with pytest.raises(ListTooLargeError, match="fewer or shorter"):
             await vocabulary.resolve(own("the", "cat" * 30))

@@ -14,6 +14,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
+from typing_extensions import override
 
 from vocab.arrays.kernels import Int32Array, Uint8Array, address_of
 from vocab.automaton.dictionary_trie import UNLISTED, ReferenceWords, build_segmented, build_segmented_overlay
@@ -103,6 +104,7 @@ class SegmentedStates(TextStates):
         return cls(SegmentedText(words, overlay, options, TokenTrie.of(speller.facts)), n_words)
 
     @property
+    @override
     def start(self) -> State:
         return (_reading_of(self.text.gaps.start, 0),)
 
@@ -153,6 +155,7 @@ class SegmentedStates(TextStates):
         ends = self._gap_to_end[self.text.after_word]
         return int(ends[ends < NEVER_ENDS].max(initial=0))
 
+    @override
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         if not self.is_bound_by(budget):
             budget = NO_BUDGET
@@ -165,6 +168,7 @@ class SegmentedStates(TextStates):
                 masks.fill_row(one, other.row, other.toggles, stops if other.is_complete else NO_TOKENS, True)
                 out |= one
 
+    @override
     def target(self, state: State, token: int, budget: int) -> State:
         if not 0 <= token < self.words.num_tokens:
             return ()
@@ -173,19 +177,24 @@ class SegmentedStates(TextStates):
         num = kernels.step(self.table, readings, token, budget if self.is_bound_by(budget) else NO_BUDGET, found)
         return (int(found[0]),) if num == 1 else tuple(sorted(found[:num].tolist()))
 
+    @override
     def can_stop(self, state: State) -> bool:
         return any(self._is_complete(reading) for reading in state)
 
+    @override
     def is_in_word(self, state: State) -> bool:
         return any(_part_of(reading) or _context_of(_place_of(reading)) >= 0 for reading in state)
 
-    def continues_word(self, state: State, token: int, target: State) -> bool:  # noqa: ARG002
+    @override
+    def continues_word(self, state: State, token: int, target: State) -> bool:
         # Known only where that word is not whole.
         return self.is_in_word(state) and all(self.gap_after(reading) is None for reading in state)
 
+    @override
     def is_bound_by(self, budget: int) -> bool:
         return budget != NO_BUDGET and budget < self._longest_distance
 
+    @override
     def tokens_to_end(self, state: State) -> int | None:
         places, part = np.asarray([_place_of(reading) for reading in state], dtype=np.int64), _part_of(state[0])
         fewest = (
@@ -199,6 +208,7 @@ class SegmentedStates(TextStates):
         """Return whether a budget of tokens completes a text, by gap state, bool."""
         return self._gap_to_end <= budget
 
+    @override
     def begin(self, place: int | None) -> State:
         if place is None:
             return self.start
@@ -206,6 +216,7 @@ class SegmentedStates(TextStates):
             raise ValueError(f"no text of this list begins at place {place}")
         return (_reading_of(place, 0),)
 
+    @override
     def check(self, state: State) -> None:
         for reading in state:
             place, part = _place_of(reading), _part_of(reading)

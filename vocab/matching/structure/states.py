@@ -8,6 +8,7 @@ of its text.
 from collections.abc import Iterator
 
 import numpy as np
+from typing_extensions import override
 
 from vocab.arrays.kernels import Int32Array
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
@@ -40,14 +41,17 @@ class StructuredStates(TextStates):
         self._scratch = np.zeros(of.num_words, dtype=np.int32)
 
     @property
+    @override
     def start(self) -> State:
         return pack_threads([Thread(OUTSIDE, self._of.start)])
 
+    @override
     def begin(self, place: int | None) -> State:
         if place is not None:
             raise ValueError("no JSON answer begins after a text")
         return self.start
 
+    @override
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         if budget == 0:
             out[:] = 0
@@ -63,6 +67,7 @@ class StructuredStates(TextStates):
             if index:
                 out |= mask
 
+    @override
     def target(self, state: State, token: int, budget: int) -> State:
         if budget == 0:
             return ()
@@ -72,17 +77,20 @@ class StructuredStates(TextStates):
             found += self._after_token(thread, token, budget)
         return pack_threads(merge(found)) if found else ()
 
+    @override
     def can_stop(self, state: State) -> bool:
         return any(
             thread.kind == OUTSIDE and self._of.outside(thread.positions).can_end for thread in unpack_threads(state)
         )
 
+    @override
     def is_in_word(self, state: State) -> bool:
         return any(
             thread.kind != OUTSIDE and self._strings[thread.kind - 1].is_in_word(thread.readings)
             for thread in unpack_threads(state)
         )
 
+    @override
     def continues_word(self, state: State, token: int, target: State) -> bool:
         after = {thread[:2]: thread.readings for thread in unpack_threads(target)}
         return any(
@@ -92,13 +100,16 @@ class StructuredStates(TextStates):
             for thread in unpack_threads(state)
         )
 
+    @override
     def is_bound_by(self, budget: int) -> bool:
         return budget != NO_BUDGET
 
+    @override
     def tokens_to_end(self, state: State) -> int | None:
         fewest = min(self._of.need_of(thread, self._strings) for thread in unpack_threads(state))
         return None if fewest >= ENDLESS else fewest + 1
 
+    @override
     def check(self, state: State) -> None:
         if not state:
             return
