@@ -197,3 +197,10 @@ def test_an_elision_that_another_wrote_is_joined_by_the_next_word() -> None:
     assert b"ami" in allowed
     assert not {b" ami", b"chien", b" ", b"l"} & allowed
     assert following.is_text("ami")
+
+
+def test_a_text_just_fits_into_what_thinking_leaves_of_a_budget() -> None:
+    matcher = matcher_of(STATES, max_tokens=3)
+    assert b"ma" in pieces(matcher)
+    matcher.begin_after(2)
+    assert b"sol" in pieces(matcher) and b"ma" not in pieces(matcher)
