@@ -1,15 +1,16 @@
 """What it costs to carry tokens from engine to client: the service beside vLLM's own server, with a very small model.
 
-    python -m benchmarks lane [--streams 1,8,32,128,256] [--rounds 3] [--demo-model] [--replicas 1]
-        [--systems vllm,wordbound,stand-in]
+    python -m benchmarks lane [--streams 1,8,32,128,256] [--tokens 256] [--rounds 3] [--demo-model] [--replicas 1]
+        [--systems vllm,wordbound,stand-in] [--arms "free;constrained"]
 
 Both systems run in turn in one run, with the same engine arguments and environment. The model has two layers of 64 and
 random weights, with the demo's tokenizer; with ``--demo-model`` it is the demo's. ``stand-in`` is the service with an
 engine that computes nothing and writes up to 20,000 tokens a second (``stand_in``). ``free`` has no word list,
 ``constrained`` the first 1,000 English words; ``whole`` is not streamed, ``details`` has those of each token. Each
-stream asks again as soon as it has its answer. Tokens are those that the answers count. First token and the time
-between pieces that arrive are medians and 99th percentiles in milliseconds; the CPU time of each kind of process is in
-milliseconds for each token. The client takes its share of the machine from both.
+stream asks again as soon as it has its answer of ``--tokens`` tokens. Tokens are those that the answers count. First
+token and the time between pieces that arrive are medians and 99th percentiles in milliseconds; the CPU time of each
+kind of process is in milliseconds for each token, and with ``--tokens`` below 16 for each answer. The client takes its
+share of the machine from both.
 """
 
 import argparse
@@ -35,14 +36,22 @@ from deployments.settings.service import DEMO_TOKEN
 from tests.harness import Demo, free_port
 from tests.tiny_adapters import write_model
 
-NUM_TOKENS: Final = 64
 VOCAB: Final = {"lang": "en", "n_words": 1000}
-ANSWERS: Final = {1: 12, 8: 6, 32: 3}
-"""Answers of each stream in a round, by the number of streams; 1 for more of them."""
+ROUND_TOKENS: Final = {1: 768, 8: 384, 32: 256}
+"""Tokens of each stream in a round, by the number of streams; 64 for more of them. An answer at least."""
+
+MAX_ANSWERS: Final = 12
+"""Of each stream in a round."""
+
+FEW_TOKENS: Final = 16
+"""Answers of fewer tokens show what a request costs, not what its tokens do."""
+
+MAX_STREAMS: Final = 1024
+MAX_TOKENS: Final = 256
 
 IDLE_S: Final = 20
 
-ENGINE: Final = {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 256, "dtype": "bfloat16"}
+ENGINE: Final = {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": MAX_STREAMS, "dtype": "bfloat16"}
 ENVIRONMENT: Final = {
     "VLLM_CPU_KVCACHE_SPACE": "2",
     "OMP_NUM_THREADS": "1",
@@ -67,15 +76,24 @@ ROLES: Final = (
 )
 """Kinds of processes by the beginning of their command lines; the first that fits."""
 
-HEAD: Final = (
-    "| streams | | tokens/s by round | first p50 · p99 | between p50 · p99 | tokens a piece | CPU ms a token |"
-)
+HEAD: Final = "| streams | | tokens/s by round | first p50 · p99 | between p50 · p99 | tokens a piece | CPU ms |"
+
+ARMS: Final[dict[str, dict[str, Any]]] = {
+    "free": {},
+    "free, whole": {"stream": False},
+    "free, details": {"stream_options": {"token_details": True}},
+    "constrained": {"vocab": VOCAB},
+    "constrained, details": {"vocab": VOCAB, "stream_options": {"token_details": True}},
+    "constrained, whole": {"vocab": VOCAB, "stream": False},
+}
+OF_VLLM: Final = ("free", "free, whole")
 
 
 @dataclass
 class Load:
     """What a round of answers took; times in seconds."""
 
+    num_answers: int = 0
     num_tokens: int = 0
     num_pieces: int = 0
     first: list[float] = field(default_factory=list)
@@ -115,6 +133,8 @@ def _arguments() -> argparse.Namespace:
         "--streams", type=lambda text: [int(part) for part in text.split(",")], default=[1, 8, 32, 128, 256]
     )
     parser.add_argument("--systems", type=lambda text: text.split(","), default=["vllm", "wordbound"])
+    parser.add_argument("--arms", type=lambda text: text.split(";"), default=list(ARMS), help="separated by ;")
+    parser.add_argument("--tokens", type=int, default=MAX_TOKENS, choices=range(2, MAX_TOKENS + 1), metavar="TOKENS")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--replicas", type=int, default=1, help="of the service: ingresses, and engines")
     return parser.parse_args()
@@ -166,10 +186,11 @@ def service(
     settings = {
         "ingress_replicas": num_replicas,
         "autoscaling": {"min_replicas": num_replicas, "max_replicas": num_replicas},
-        "max_sequences": 256,
-        "max_queued_requests": 512,
+        "max_sequences": MAX_STREAMS,
+        "max_queued_requests": 2 * MAX_STREAMS,
+        "max_queue_s": 120,
         "torch_dtype": ENGINE["dtype"],
-        "limits": {"max_input_tokens": 512, "max_new_tokens": 256},
+        "limits": {"max_input_tokens": 512, "max_new_tokens": MAX_TOKENS},
         "engine_kwargs": {name: value for name, value in ENGINE.items() if name != "dtype"},
         "replica_env": ENVIRONMENT,
     }
@@ -183,27 +204,19 @@ def service(
 
 
 async def _measure(name: str, system: System, arguments: argparse.Namespace) -> None:
-    arms: dict[str, dict[str, Any]] = {"free": {}, "free, whole": {"stream": False}}
-    if name != "vllm":
-        details = {"stream_options": {"token_details": True}}
-        arms |= {
-            "free, details": details,
-            "constrained": {"vocab": VOCAB},
-            "constrained, details": {"vocab": VOCAB} | details,
-        }
-        arms |= {"constrained, whole": {"vocab": VOCAB, "stream": False}}
+    arms = {arm: ARMS[arm] for arm in arguments.arms if name != "vllm" or arm in OF_VLLM}
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=300)
     async with aiohttp.ClientSession(
         system.url, headers=system.headers, connector=connector, timeout=timeout
     ) as session:
         for fields in arms.values():
-            await _answer(session, system.model, fields, 0, Load())
+            await _answer(session, system.model, fields, 0, arguments.tokens, Load())
         await _report_idle(name, system)
         print(f"\n{HEAD}\n|---:|---|---|---|---|---:|---|", flush=True)
         for num_streams in arguments.streams:
             for arm, fields in arms.items():
-                await _row(session, system, num_streams, arm, fields, arguments.rounds)
+                await _row(session, system, num_streams, arm, fields, arguments)
 
 
 async def _report_idle(name: str, system: System) -> None:
@@ -217,25 +230,35 @@ async def _report_idle(name: str, system: System) -> None:
 
 
 async def _row(
-    session: aiohttp.ClientSession, system: System, num_streams: int, arm: str, fields: dict[str, Any], rounds: int
+    session: aiohttp.ClientSession,
+    system: System,
+    num_streams: int,
+    arm: str,
+    fields: dict[str, Any],
+    arguments: argparse.Namespace,
 ) -> None:
     load, speeds = Load(), []
     before = _cpu_times(system.processes())
-    for _ in range(rounds):
+    for _ in range(arguments.rounds):
         tokens, started = load.num_tokens, time.monotonic()
         await asyncio.gather(
-            *(_stream(session, system, fields, number, num_streams, load) for number in range(num_streams))
+            *(
+                _stream(session, system, fields, number, num_streams, arguments.tokens, load)
+                for number in range(num_streams)
+            )
         )
         speeds.append((load.num_tokens - tokens) / (time.monotonic() - started))
     after = _cpu_times(system.processes())
-    spent = {role: 1000 * seconds / load.num_tokens for role, seconds in _spent(before, after).items()}
-    shown = " · ".join(f"{role} {ms:.2f}" for role, ms in spent.items())
+    is_short = arguments.tokens < FEW_TOKENS
+    number = load.num_answers if is_short else load.num_tokens
+    spent = {role: 1000 * seconds / number for role, seconds in _spent(before, after).items()}
+    shown = " · ".join(f"{role} {ms:.3f}" for role, ms in spent.items())
     pieces = f"{load.num_tokens / load.num_pieces:.1f}" if load.num_pieces else "–"
     outside = sum(ms for role, ms in spent.items() if role != "engine")
     print(
         f"| {num_streams} | {arm} | {', '.join(f'{speed:.0f}' for speed in speeds)} | {_percentiles(load.first)} | "
         f"{_percentiles(load.between)} | {pieces} | "
-        f"**{outside:.2f}** outside the engine: {shown} |",
+        f"**{outside:.3f}** {'an answer' if is_short else 'a token'} outside the engine: {shown} |",
         flush=True,
     )
 
@@ -270,19 +293,27 @@ def _spent(before: CpuTimes, after: CpuTimes) -> dict[str, float]:
 
 
 async def _stream(
-    session: aiohttp.ClientSession, system: System, fields: dict[str, Any], number: int, num_streams: int, load: Load
+    session: aiohttp.ClientSession,
+    system: System,
+    fields: dict[str, Any],
+    number: int,
+    num_streams: int,
+    num_tokens: int,
+    load: Load,
 ) -> None:
-    for turn in range(ANSWERS.get(num_streams, 1)):
-        await _answer(session, system.model, fields, 1000 * turn + number, load)
+    for turn in range(min(max(ROUND_TOKENS.get(num_streams, 64) // num_tokens, 1), MAX_ANSWERS)):
+        await _answer(session, system.model, fields, 1000 * turn + number, num_tokens, load)
 
 
-async def _answer(session: aiohttp.ClientSession, model: str, fields: dict[str, Any], number: int, load: Load) -> None:
+async def _answer(
+    session: aiohttp.ClientSession, model: str, fields: dict[str, Any], number: int, num_tokens: int, load: Load
+) -> None:
     """Ask once, and add what it took to ``load``."""
     is_stream = fields.get("stream", True)
     body = {
         "model": model,
         "messages": [{"role": "user", "content": f"Tell me story {number}."}],
-        "max_tokens": NUM_TOKENS, "min_tokens": NUM_TOKENS, "temperature": 1.0, "seed": number, "stream": is_stream,
+        "max_tokens": num_tokens, "min_tokens": num_tokens, "temperature": 1.0, "seed": number, "stream": is_stream,
     } | fields  # fmt: skip
     if is_stream:
         body["stream_options"] = {"include_usage": True} | body.get("stream_options", {})
@@ -290,6 +321,7 @@ async def _answer(session: aiohttp.ClientSession, model: str, fields: dict[str, 
     async with session.post("/v1/chat/completions", json=body) as answer:
         if answer.status != 200:
             raise SystemExit(f"{answer.status}: {await answer.text()}")
+        load.num_answers += 1
         if not is_stream:
             load.num_tokens += (await answer.json())["usage"]["completion_tokens"]
             return
