@@ -107,7 +107,6 @@ class Replica(LLMServer):
         await adapters.load()
         reports_cost = await prove_enforcement(self, settings, await proof)
         states = EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes)
-        engine.install_search(self, states, facts)
         vocabularies = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
         lists = NodeLists(store, vocabularies.fetch, settings.mask_engine)
         install_tokenization(self)

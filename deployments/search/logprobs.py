@@ -1,122 +1,118 @@
-"""The log-probabilities of whole answers, built from the engine's outputs.
+"""The log-probabilities of an answer's tokens as plain JSON, in the form of a chat's or of a completion's.
 
 vLLM's server makes a pydantic object of each, and Ray's validates them once more: 65 µs for each token and alternative,
-on the event loop and in one go, 6.5 s for eight answers of 600 tokens with 20 alternatives. They are taken out of the
-outputs before and made plain JSON in a thread. Those of streams are few at a time.
+on the event loop and in one go, 6.5 s for eight answers of 600 tokens with 20 alternatives.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 from vllm.logprobs import Logprob
-from vllm.outputs import CompletionOutput
-from vllm.sampling_params import SamplingParams
-
-LOGPROBS_ARGUMENT: Final = "wordbound_logprobs"
-"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``ReplicaEngine``: a request's ``LogprobRecorder``."""
 
 _LEAST: Final = -9999.0
 """What vLLM gives in place of minus infinity, which is no JSON."""
 
 Decode = Callable[[Sequence[int]], str]
-Entries = Mapping[int, Logprob]
-OneAnswer = tuple[Sequence[int], Iterable[Entries | None]]
 
 
-class LogprobRecorder:
-    """Takes the logprobs of one request's answers from the engine's outputs, until vLLM's server has made the rest.
+class Entry(NamedTuple):
+    """What an answer says of one token of it, and how many bytes of its text are the token's."""
+
+    value: dict[str, Any]
+    num_bytes: int
+
+
+class LogprobWriter:
+    """Writes the log-probabilities of one request's answers.
 
     Args:
-        asked: The request's field ``logprobs``.
+        decode: Decodes tokens to text.
         is_chat: Whether they have the form of a chat's; else that of a completion's.
         num_top: How many alternatives are listed at each token; None for all that the engine gives.
         names_ids: Whether tokens are named by their ids.
     """
 
-    def __init__(self, asked: bool | int, *, is_chat: bool, num_top: int | None, names_ids: bool) -> None:
-        self.asked = asked
+    def __init__(self, decode: Decode, *, is_chat: bool, num_top: int | None, names_ids: bool) -> None:
+        self._decode = decode
         self._is_chat = is_chat
         self._num_top = num_top
         self._names_ids = names_ids
-        self._taken: list[dict[int, OneAnswer]] = []
 
     @classmethod
-    def of(cls, request: ChatCompletionRequest | CompletionRequest) -> Self | None:
-        """Return the recorder for one of vLLM's requests; None where it asks for no logprobs."""
+    def of(cls, request: ChatCompletionRequest | CompletionRequest, decode: Decode) -> Self | None:
+        """Return the writer for one of vLLM's requests; None where it asks for no logprobs."""
         asked = request.logprobs
         if asked is None or asked is False:
             return None
         is_chat = isinstance(request, ChatCompletionRequest)
         num_top = (request.top_logprobs or 0) if isinstance(request, ChatCompletionRequest) else asked
         return cls(
-            asked,
+            decode,
             is_chat=is_chat,
             num_top=None if request.logprob_token_ids else num_top,
             names_ids=bool(request.return_tokens_as_token_ids),
         )
 
-    def ask(self, params: SamplingParams) -> None:
-        """Have the answers to one prompt recorded, after those to the prompts before."""
-        params.extra_args = {**(params.extra_args or {}), LOGPROBS_ARGUMENT: (self, len(self._taken))}
-        self._taken.append({})
+    def entries(
+        self, tokens: Sequence[int], logprobs: Iterable[Mapping[int, Logprob] | None], offset: int = 0
+    ) -> list[Entry]:
+        """Return an entry for each token; ``offset`` is how many characters of the answer are before them."""
+        if self._is_chat:
+            return [self._of_chat(token, given) for token, given in zip(tokens, logprobs, strict=True)]
+        found = []
+        for token, given in zip(tokens, logprobs, strict=True):
+            found.append(self._of_completion(token, given, offset))
+            offset += len(found[-1].value["tokens"])
+        return found
 
-    def take(self, prompt: int, completion: CompletionOutput) -> None:
-        """Take the logprobs out of a whole output of a prompt, given by its number."""
-        self._taken[prompt][completion.index] = completion.token_ids, completion.logprobs or []
-        completion.logprobs = None
+    def join(self, values: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the member ``logprobs`` of a choice from the values of its entries."""
+        if self._is_chat:
+            return {"content": list(values)}
+        names = ("text_offset", "token_logprobs", "tokens", "top_logprobs")
+        return {name: [value[name] for value in values] for name in names}
 
-    def attach(self, answer: dict[str, Any], decode: Decode) -> None:
-        """Put them into the answer that vLLM's server has made without."""
-        found = [of_prompt[index] for of_prompt in self._taken for index in sorted(of_prompt)]
-        build = self._of_chat if self._is_chat else self._of_completion
-        for choice, one in zip(answer["choices"], found, strict=True):
-            choice["logprobs"] = build(one, decode)
-
-    def _of_chat(self, answer: OneAnswer, decode: Decode) -> dict[str, Any]:
-        content = []
-        for token, entries in zip(*answer, strict=True):
-            own = None if entries is None else entries.get(token)
-            name = self._name(token, own, decode)
-            text = name if own is None else own.decoded_token
-            content.append(
+    def _of_chat(self, token: int, given: Mapping[int, Logprob] | None) -> Entry:
+        own = None if given is None else given.get(token)
+        name = self._name(token, own)
+        text = name if own is None else own.decoded_token
+        spelled = None if text is None else list(text.encode(errors="replace"))
+        value = {
+            "token": name,
+            "logprob": _LEAST if own is None else _finite(own),
+            "bytes": spelled,
+            "top_logprobs": [
                 {
-                    "token": name,
-                    "logprob": _LEAST if own is None else _finite(own),
-                    "bytes": None if text is None else list(text.encode(errors="replace")),
-                    "top_logprobs": [
-                        {
-                            "token": (other_name := self._name(other, entry, decode)),
-                            "logprob": _finite(entry),
-                            "bytes": list(other_name.encode(errors="replace")),
-                        }
-                        for other, entry in list((entries or {}).items())[: self._num_top]
-                    ],
+                    "token": (other_name := self._name(other, entry)),
+                    "logprob": _finite(entry),
+                    "bytes": list(other_name.encode(errors="replace")),
                 }
-            )
-        return {"content": content}
+                for other, entry in list((given or {}).items())[: self._num_top]
+            ],
+        }
+        return Entry(value, len(name.encode() if spelled is None else spelled))
 
-    def _of_completion(self, answer: OneAnswer, decode: Decode) -> dict[str, Any]:
-        tokens, of_tokens, of_top, offsets, offset = [], [], [], [], 0
+    def _of_completion(self, token: int, given: Mapping[int, Logprob] | None, offset: int) -> Entry:
+        own = None if given is None else given.get(token)
+        name = self._name(token, own)
         # The own token comes first, besides the likeliest.
-        num_top = None if self._num_top is None else self._num_top + 1
-        for token, entries in zip(*answer, strict=True):
-            own = None if entries is None else entries.get(token)
-            tokens.append(self._name(token, own, decode))
-            of_tokens.append(None if own is None else _finite(own))
-            listed = None if entries is None else list(entries.items())[:num_top]
-            of_top.append(None if listed is None else {self._name(*one, decode): _finite(one[1]) for one in listed})
-            offsets.append(offset)
-            offset += len(tokens[-1])
-        return {"text_offset": offsets, "token_logprobs": of_tokens, "tokens": tokens, "top_logprobs": of_top}
+        listed = list((given or {}).items())[: None if self._num_top is None else self._num_top + 1]
+        value = {
+            "text_offset": offset,
+            "token_logprobs": None if own is None else _finite(own),
+            "tokens": name,
+            "top_logprobs": None if given is None else {self._name(*one): _finite(one[1]) for one in listed},
+        }
+        return Entry(value, len(name.encode()))
 
-    def _name(self, token: int, entry: Logprob | None, decode: Decode) -> str:
+    def _name(self, token: int, entry: Logprob | None) -> str:
         if self._names_ids:
             return f"token_id:{token}"
         if entry is not None and entry.decoded_token is not None:
             return str(entry.decoded_token)
-        return decode([token])
+        return self._decode([token])
 
 
 def _finite(entry: Logprob) -> float:

@@ -1,7 +1,6 @@
 """Token details: what each part of a stream says of its tokens.
 
-The engine is asked for logprobs, of the model itself before any mask (``UNMASKED_TOP``). They are taken out of its
-outputs before vLLM's server formats these, which would take longer than the rest.
+The engine is asked for logprobs, of the model itself before any mask (``UNMASKED_TOP``).
 """
 
 import math
@@ -13,10 +12,8 @@ from vllm.outputs import CompletionOutput
 from vllm.sampling_params import SamplingParams
 
 from deployments.contract import ChatBody
+from deployments.search.logprobs import Entry
 from vocab.matching.log_mass import UNMASKED_TOP, unmark
-
-DETAILS_ARGUMENT: Final = "wordbound_details"
-"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``ReplicaEngine``: a request's ``DetailRecorder``."""
 
 DEFAULT_TOP_K: Final = 5
 
@@ -27,8 +24,8 @@ def requested_top_k(body: ChatBody) -> int | None:
     return int(options.get("top_k", DEFAULT_TOP_K)) if options.get("token_details") else None
 
 
-class DetailRecorder:
-    """Takes the details of one request's tokens from the engine's outputs, until its answer has their text.
+class DetailWriter:
+    """Writes the details of one request's tokens, once the engine's outputs have their text.
 
     Args:
         token_bytes: The bytes of each token.
@@ -40,28 +37,27 @@ class DetailRecorder:
         self._top_k = top_k
         self._started = time.perf_counter()
         self._arrived: dict[int, float] = {}
-        self._waiting: dict[int, list[dict[str, Any]]] = {}
+        self._waiting: dict[int, list[Entry]] = {}
 
     def ask(self, params: SamplingParams) -> None:
         """Have the engine report what details are made of."""
         params.logprobs = self._top_k
-        params.extra_args = {**(params.extra_args or {}), DETAILS_ARGUMENT: self, UNMASKED_TOP: True}
+        params.extra_args = {**(params.extra_args or {}), UNMASKED_TOP: True}
 
-    def record(self, completion: CompletionOutput) -> None:
-        """Take the logprobs out of an output with new tokens."""
-        logprobs, completion.logprobs = completion.logprobs or [], None
-        if not completion.token_ids:
-            return
-        now, index = time.perf_counter(), completion.index
-        latency_ms = 1000 * (now - self._arrived.get(index, self._started)) / len(completion.token_ids)
-        self._arrived[index] = now
-        waiting = self._waiting.setdefault(index, [])
-        for token, entries in zip(completion.token_ids, logprobs, strict=False):
-            waiting.append(self._details(token, entries or {}, round(latency_ms, 3)))
-
-    def take(self, index: int) -> list[dict[str, Any]]:
-        """Return the details of a choice's tokens that came since the last call."""
-        return self._waiting.pop(index, [])
+    def entries(self, output: CompletionOutput) -> list[Entry]:
+        """Return an entry for each token whose text has come with this output of new tokens, or before."""
+        waiting = self._waiting.setdefault(output.index, [])
+        if output.token_ids:
+            now = time.perf_counter()
+            latency_ms = 1000 * (now - self._arrived.get(output.index, self._started)) / len(output.token_ids)
+            self._arrived[output.index] = now
+            for token, given in zip(output.token_ids, output.logprobs or (), strict=False):
+                details = self._details(token, given or {}, round(latency_ms, 3))
+                waiting.append(Entry(details, len(details["bytes"])))
+        if not output.text and output.finish_reason is None:
+            return []
+        del self._waiting[output.index]
+        return waiting
 
     def _details(self, token: int, entries: Mapping[int, Any], latency_ms: float) -> dict[str, Any]:
         """Return the details of a token, from vLLM's logprobs of its step."""

@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from vllm import SamplingParams
@@ -29,8 +29,7 @@ from deployments.contract import Decoding
 from deployments.replica.engine.engine import count_steps, num_requests
 from deployments.replica.engine.health import EngineWatch
 from deployments.search.generator import MAX_STEP_TOKENS
-from deployments.search.replica_engine import ReplicaEngine
-from deployments.search.request import SEARCH_ARGUMENT, SearchRequest
+from deployments.search.text_engine import SAMPLE, TextEngine
 from tests.e2e.forking_engine import fork_cases
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
@@ -71,9 +70,14 @@ class Generated(StatLoggerBase):
         """Nothing to say."""
 
 
-async def give_up(client: ReplicaEngine, grammar: str, decoding: Decoding, *, by_closing: bool) -> dict[str, int]:
+class Engine(NamedTuple):
+    client: AsyncLLM
+    texts: TextEngine
+
+
+async def give_up(engine: Engine, grammar: str, decoding: Decoding, *, by_closing: bool) -> dict[str, int]:
     """Starts a long search, ends it in its midst or after its first part, and asks for some tokens more."""
-    answer = client.generate(prompt(client), params(grammar, 400, decoding), "given-up")
+    answer = engine.texts.generate(prompt(engine), params(grammar, 400), "given-up", decoding).outputs
     Generated.numbers.clear()
     Generated.several.clear()
     if by_closing:
@@ -87,26 +91,26 @@ async def give_up(client: ReplicaEngine, grammar: str, decoding: Decoding, *, by
         with suppress(asyncio.CancelledError):
             await task
     most = max(Generated.numbers, default=0)
-    unfinished = client.get_num_unfinished_requests()
+    unfinished = engine.client.get_num_unfinished_requests()
     Generated.numbers.clear()
-    await write(client, grammar)
+    await write(engine, grammar)
     return {"most": most, "unfinished": unfinished, "at_next": Generated.numbers[-1]}
 
 
-async def write(client: ReplicaEngine, grammar: str, max_tokens: int = 8, request_id: str = "plain") -> float:
+async def write(engine: Engine, grammar: str, max_tokens: int = 8, request_id: str = "plain") -> float:
     """Return the seconds to the first token."""
     begun, first_s = time.monotonic(), 0.0
-    async for _ in client.generate(prompt(client), params(grammar, max_tokens, None), request_id):
+    async for _ in engine.texts.generate(prompt(engine), params(grammar, max_tokens), request_id, SAMPLE).outputs:
         first_s = first_s or time.monotonic() - begun
     return first_s
 
 
-async def watch(client: ReplicaEngine, grammar: str) -> dict[str, Any]:
+async def watch(engine: Engine, grammar: str) -> dict[str, Any]:
     """Ask more than runs at once; then stop the engine, and ask again and again, each time only for a moment."""
-    served: Any = SimpleNamespace(engine=SimpleNamespace(_engine_client=client))
+    served: Any = SimpleNamespace(engine=SimpleNamespace(_engine_client=engine.client))
     counter, ended = count_steps(served), asyncio.Event()
     assert counter is not None
-    asked = asyncio.gather(*(write(client, grammar, 24, f"one-{number}") for number in range(48)))
+    asked = asyncio.gather(*(write(engine, grammar, 24, f"one-{number}") for number in range(48)))
     last_step, last_at, longest_gap_s = counter.num_steps, time.monotonic(), 0.0
     while not asked.done():
         await asyncio.sleep(0.02)
@@ -124,7 +128,7 @@ async def watch(client: ReplicaEngine, grammar: str) -> dict[str, Any]:
         while not ended.is_set() and summary["num_given_up"] < 40 * STALL_S:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.2):
-                    await write(client, grammar, request_id=f"given-up-{summary['num_given_up']}")
+                    await write(engine, grammar, request_id=f"given-up-{summary['num_given_up']}")
             summary["num_given_up"] += 1
             await asyncio.sleep(0.02)
     finally:
@@ -133,18 +137,17 @@ async def watch(client: ReplicaEngine, grammar: str) -> dict[str, Any]:
     return summary | {"ended_at_rest": ended.is_set()}
 
 
-def params(grammar: str, max_tokens: int, decoding: Decoding | None) -> SamplingParams:
+def params(grammar: str, max_tokens: int) -> SamplingParams:
     return SamplingParams(
         max_tokens=max_tokens,
         temperature=0.8,
         output_kind=RequestOutputKind.DELTA,
         structured_outputs=StructuredOutputsParams(grammar=grammar),
-        extra_args=None if decoding is None else {SEARCH_ARGUMENT: SearchRequest(decoding)},
     )
 
 
-def prompt(client: ReplicaEngine) -> dict[str, Any]:
-    tokens = client.renderer.get_tokenizer().encode("Once upon a time there was a river, and")
+def prompt(engine: Engine) -> dict[str, Any]:
+    tokens = engine.client.renderer.get_tokenizer().encode("Once upon a time there was a river, and")
     return {"type": "token", "prompt_token_ids": list(tokens)}
 
 
@@ -160,19 +163,19 @@ async def measure(model: str, folder: str, grammar: str) -> dict[str, Any]:
         structured_outputs_config={"backend": "xgrammar"},
         seed=0,
     )
-    engine = AsyncLLM.from_engine_args(arguments, stat_loggers=[Generated])
+    client = AsyncLLM.from_engine_args(arguments, stat_loggers=[Generated])
     try:
         # First, for nothing that was asked before may be found again.
-        forks = await fork_cases(engine)
-        facts = TokenizerFacts.from_tokenizer(engine.renderer.get_tokenizer())
-        client = ReplicaEngine(engine, EngineCache(Path(folder), facts), facts)
+        forks = await fork_cases(client)
+        facts = TokenizerFacts.from_tokenizer(client.renderer.get_tokenizer())
+        engine = Engine(client, TextEngine(client, EngineCache(Path(folder), facts), facts))
         summary = {
-            name: await give_up(client, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()
+            name: await give_up(engine, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()
         }
-        summary["a stream"] = await give_up(client, grammar, SEARCHES["sentences"], by_closing=True)
-        return {"forks": forks, "searches": summary, "watch": await watch(client, grammar)}
+        summary["a stream"] = await give_up(engine, grammar, SEARCHES["sentences"], by_closing=True)
+        return {"forks": forks, "searches": summary, "watch": await watch(engine, grammar)}
     finally:
-        engine.shutdown()
+        client.shutdown()
 
 
 def main(model: str, folder: str, grammar: str, results: str) -> None:

@@ -278,6 +278,11 @@ class FollowedText:
         self._end = ""
         self._num_dropped = 0
         self.num_whole = 0
+        self._all = ""
+
+    @property
+    def num_complete(self) -> int:
+        return self._reader.whole_prefix_length(self._all, UNKNOWN_FOLLOWING)
 
     @property
     def is_whole(self) -> bool:
@@ -292,6 +297,7 @@ class FollowedText:
     def add(self, text: str) -> bool:
         """Read the next part of the text; return False where the text is no beginning of an allowed one."""
         self._end += text
+        self._all += text
         self._steps += ({} for _ in text)
         self._reader._read_on(self._end, self._steps)
         whole = self.num_whole - self._num_dropped
@@ -326,6 +332,7 @@ class FollowedSegments(FollowedText):
         """Read the next part of the text; return False where the text is no beginning of an allowed one."""
         old, most = len(self._end), self._words.max_length
         self._end += text
+        self._all += text
         # What has come may make the longest match longer, or a cut one between letters.
         first_changed = 1 if self._words.is_longest else old + (not cuts_letters(self._end, old))
         self._steps[first_changed:] = [{} for _ in range(len(self._end) + 1 - first_changed)]

@@ -1,34 +1,37 @@
 """The life of one chat request, or completion, around the engine.
 
-Special tokens in the client's text are made plain, the list is fetched to this node and named to the engine, and
-what the engine writes is read once more before it leaves (``constrained_answer``).
+Special tokens in the client's text are made plain, the list is fetched to this node and named to the engine. The
+engine gives pieces (``pieces``), the gate lets listed ones pass (``gate``), the writer makes JSON (``writer``).
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import Answer, ChatBody, Part, ResolvedVocabulary, TextRequest
+from deployments.contract import Answer, ChatBody, Decoding, Part, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
 from deployments.metrics import ANSWERS
 from deployments.protocol.listed_json import json_field, listed_schema, named_tool
 from deployments.protocol.rules import AUTHOR_FIELDS, DETAILS, asked_of
+from deployments.ray_private import engine_client
 from deployments.replica import prompt
 from deployments.replica.answers.authoring import AuthoredText
-from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
-from deployments.replica.answers.forms import ToolCallForm, answer_form, with_model, with_timing
+from deployments.replica.answers.gate import AnswerRules, Gate, to_engine_error
+from deployments.replica.answers.pieces import Draft, Piece, begin
+from deployments.replica.answers.writer import AnswerWriter, ChatWriter, CompletionWriter, with_model, with_timing
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import reader_after_prompts, reader_after_text
 from deployments.replica.prompt import Prompts, convert_tokens, hint_line, text_of, with_line
-from deployments.search.request import AnswerCost, SearchRequest
-from deployments.search.token_details import DetailRecorder, requested_top_k
+from deployments.search.text_engine import TextEngine
+from deployments.search.token_details import DetailWriter, requested_top_k
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts, has_own_spelling
 from vocab.matching.engine_cache import EngineCache
@@ -63,6 +66,10 @@ _NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab
 """These use the probability of every token of the answer."""
 
 
+_NOT_PLAIN: Final = frozenset({"logprobs", "response_format", "structured_outputs", "tools", DETAILS})
+"""What vLLM's own server would refuse or be slow with, and client's grammars, which the engine may give up."""
+
+
 class ChatAnswerer:
     """Answer chat requests and completions with the engine of ``server``, which has these adapters.
 
@@ -84,6 +91,7 @@ class ChatAnswerer:
         states: EngineCache,
     ) -> None:
         self._server = server
+        self._engine = TextEngine(engine_client(server), states, facts)
         self._settings = settings
         self._lists = lists
         self._prompts = prompts
@@ -98,22 +106,21 @@ class ChatAnswerer:
 
         An error is one item: the first, or the last of a stream that broke off.
         """
-        name, caller, started = request.body["model"], request.caller, time.perf_counter()
+        caller, started = request.caller, time.perf_counter()
         try:
-            adapter = await self._adapters.choose(name, request.decoding.adapter, request.vocabulary)
-            engine_name = self._adapters.engine_name(adapter)
+            asked = request.decoding.adapter
+            adapter = await self._adapters.choose(request.body["model"], asked, request.vocabulary)
             request = request.with_decoding(adapter=adapter)
-            request = request.with_body(cache_salt=self._settings.cache_salt(caller.owner), model=engine_name)
-            async for item in self._answer_with_overflow(request):
-                item = with_timing(item, started)
-                yield item if engine_name == name else with_model(item, name)
+            request = request.with_body(cache_salt=self._settings.cache_salt(caller.owner))
+            async for item in self._answer_with_overflow(request, started):
+                yield item
         except Exception as error:
             yield to_engine_error(error, caller.request_id)
 
-    async def _answer_with_overflow(self, request: TextRequest) -> AsyncIterator[Part]:
+    async def _answer_with_overflow(self, request: TextRequest, started: float) -> AsyncIterator[Part]:
         """Answer a request; drop the oldest turns of too long a conversation where the settings allow it."""
         try:
-            async for item in self._answer(request):
+            async for item in self._answer(request, started):
                 yield item
             return
         except EngineError as error:
@@ -130,11 +137,11 @@ class ChatAnswerer:
             if (fewer := await prompt.drop_oldest_turns(messages, fits)) is None:
                 raise
         num_dropped: int | None = len(messages) - len(fewer)
-        async for item in self._answer(request.with_body(messages=fewer)):
+        async for item in self._answer(request.with_body(messages=fewer), started):
             yield item if num_dropped is None else prompt.annotate(item, num_dropped)
             num_dropped = None
 
-    def _answer(self, request: TextRequest) -> AsyncIterator[Part]:
+    def _answer(self, request: TextRequest, started: float) -> AsyncIterator[Part]:
         """Check a request against this engine, add the hint, and answer it free or constrained."""
         body, vocabulary, decoding = request.body, request.vocabulary, request.decoding
         if "prompt" not in body:
@@ -148,11 +155,12 @@ class ChatAnswerer:
             default = self._settings.no_repeat_ngram_size if has_default else 0
             request = request.with_decoding(no_repeat_ngram_size=default)
         request = self._with_hint(request)
-        search = None if request.decoding.is_plain else SearchRequest(request.decoding)
         ANSWERS.inc(tags={"constrained": str(vocabulary is not None).lower()})
-        if vocabulary is None:
-            return self._answer_free(request, search)
-        return self._answer_constrained(request, vocabulary, search)
+        if vocabulary is not None:
+            return self._answer_constrained(request, vocabulary, started)
+        has_more = int(body.get("n") or 1) > 1 or asked_of(body, decoding) & _NOT_PLAIN
+        is_plain = request.decoding.is_plain and not has_more
+        return (self._answer_plain if is_plain else self._answer_free)(request, started)
 
     async def convert_tokens(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
         """Yield the tokens of a text or of messages, or the text of tokens, as one dict; or an error as ``answer``."""
@@ -199,23 +207,85 @@ class ChatAnswerer:
         takes_system = self._prompts.takes_system
         return request.with_body(messages=with_line(request.body["messages"], line, takes_system=takes_system))
 
-    async def _answer_free(self, request: TextRequest, search: SearchRequest | None) -> AsyncIterator[Part]:
-        details = self._recorder(request.body)
-        form = answer_form(request.body, details)
-        async for item in engine.answer(self._server, await self._engine_request(request, search, details=details)):
-            if isinstance(item, AnswerCost):
-                continue
-            event = engine.parse_event(item) if details is not None and isinstance(item, str) else None
-            yield item if event is None else engine.write_event(form.from_chat(form.to_chat(event)))
+    async def _answer_plain(self, request: TextRequest, started: float) -> AsyncIterator[Part]:
+        """Answer a free request as vLLM's own server does."""
+        name = request.body["model"]
+        answer = engine.answer(self._server, await self._engine_request(request))
+        if request.body.get("stream"):
+            answer = self._engine.pacer.pace(answer)
+        async with aclosing(answer) as items:
+            async for item in items:
+                item = with_timing(item, started)
+                yield item if self._engine_name(request) == name else with_model(item, name)
 
-    def _recorder(self, body: ChatBody) -> DetailRecorder | None:
+    async def _answer_free(self, request: TextRequest, started: float) -> AsyncIterator[Part]:
+        """Answer a free request that asks for more than vLLM's own server gives, or gives in time."""
+        draft = await self._draft(request)
+        async for item in self._write(draft, self._writer(draft, request, started), None):
+            yield item
+
+    def _engine_name(self, request: TextRequest) -> str:
+        return self._adapters.engine_name(request.decoding.adapter)
+
+    async def _draft(self, request: TextRequest, grammar: str | None = None) -> Draft:
+        """Begin the answer to a request in the engine."""
+        asked = await self._engine_request(request, grammar)
+        lora_request = self._adapters.lora_request(request.decoding.adapter)
+        return await begin(
+            self._server,
+            self._engine,
+            asked,
+            int(request.body["max_tokens"]),
+            request.decoding,
+            details=self._details(request.body),
+            lora_request=lora_request,
+        )
+
+    def _details(self, body: ChatBody) -> DetailWriter | None:
         if (top_k := requested_top_k(body)) is None:
             return None
         # The default may be more than the service allows.
-        return DetailRecorder(self._facts.token_bytes, min(top_k, self._settings.limits.max_top_logprobs))
+        return DetailWriter(self._facts.token_bytes, min(top_k, self._settings.limits.max_top_logprobs))
+
+    def _writer(self, draft: Draft, request: TextRequest, started: float) -> AnswerWriter:
+        name = request.body["model"]
+        if not draft.is_chat:
+            return CompletionWriter(draft, name, started)
+        if request.vocabulary is None or json_field(request.body) != "tools":
+            return ChatWriter(draft, name, started)
+        return ChatWriter(draft, name, started, is_text=False, tool=named_tool(request.body))
+
+    async def _write(self, draft: Draft, writer: AnswerWriter, gate: Gate | None) -> AsyncIterator[Part]:
+        """Yield the answer of a draft, as far as the gate lets its pieces pass: events of a stream, or one dict."""
+        is_stream, num_open, passed = bool(draft.request.stream), len(draft.num_written), list[Piece]()
+        has_begun, last = False, dict[str, Any]()
+        async with aclosing(draft.pieces()) as pieces:
+            async for piece in pieces:
+                if is_stream and not has_begun:
+                    has_begun = True
+                    for event in writer.begin():
+                        yield event
+                is_end = piece.finish is not None
+                ready: Piece | None = piece
+                if gate is not None:
+                    ready = await gate.end(piece) if is_end else gate.pass_on(piece)
+                num_open -= is_end
+                if gate is not None and not num_open:
+                    last = {"vocab": await gate.vocab_block(draft.cost)}
+                if ready is None:
+                    continue
+                if is_stream:
+                    yield writer.event(ready, None if num_open else last)
+                else:
+                    passed.append(ready)
+        if is_stream:
+            for event in writer.end(last):
+                yield event
+        else:
+            yield writer.whole(passed, last)
 
     async def _answer_constrained(
-        self, request: TextRequest, vocabulary: ResolvedVocabulary, search: SearchRequest | None
+        self, request: TextRequest, vocabulary: ResolvedVocabulary, started: float
     ) -> AsyncIterator[Part]:
         """Answer a request with a vocabulary: have its list enforced, then check and trim the text."""
         body, decoding = request.body, request.decoding
@@ -231,7 +301,7 @@ class ChatAnswerer:
         if (structure := listed_schema(body)) is not None:
             made = asyncio.to_thread(listed.json_constraint, *structure, self._states, max_tokens, min_tokens)
             answers, grammar = await made
-            rules = self._rules(body, listed, answers, search)
+            rules = self._rules(body, listed, answers, decoding)
         else:
             reader = listed.reader if authored is None else authored.reader
             if body.get("continue_final_message"):
@@ -242,7 +312,7 @@ class ChatAnswerer:
                 reader = await asyncio.to_thread(reader_after_prompts, reader, body, self._prompts.plain)
             if authored is not None:
                 authored = replace(authored, reader=reader.of_broken_off() if body.get("stop") else reader)
-            rules = replace(self._rules(body, listed, reader, search), authored=authored)
+            rules = replace(self._rules(body, listed, reader, decoding), authored=authored)
             grammar = listed.grammar(
                 max_tokens,
                 decoding.no_repeat_ngram_size or None,
@@ -255,27 +325,9 @@ class ChatAnswerer:
         request = request.with_body(min_tokens=0)
         if configuration.has_reasoning_parser(self._settings):
             request = request.with_body(**self._thinking_fields(body, vocabulary))
-        details, cost = self._recorder(body), None
-        stream, form = StreamFilter(rules), answer_form(body, details)
-        if json_field(body) == "tools":
-            form = ToolCallForm(form, named_tool(body), is_stream=bool(body.get("stream")))
-        asked = await self._engine_request(request, search, grammar, details)
-        async for item in engine.answer(self._server, asked):
-            if isinstance(item, AnswerCost):
-                cost = item
-            elif isinstance(item, dict):
-                # Reading a long answer takes a while, and other streams wait for this loop.
-                yield form.from_chat(await asyncio.to_thread(finish_answer, form.to_chat(item), rules, cost))
-            elif (event := engine.parse_event(item)) is None:
-                for passed in await asyncio.to_thread(stream.finish, cost):
-                    yield engine.write_event(form.from_chat(passed))
-                yield item
-            else:
-                chunk = form.to_chat(event)
-                is_long_read = any(choice.get("finish_reason") for choice in chunk["choices"])
-                passed_on = await asyncio.to_thread(stream.pass_on, chunk) if is_long_read else stream.pass_on(chunk)
-                for passed in passed_on:
-                    yield engine.write_event(form.from_chat(passed))
+        draft = await self._draft(request, grammar)
+        async for item in self._write(draft, self._writer(draft, request, started), Gate(rules)):
+            yield item
 
     def _thinking_fields(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> dict[str, Any]:
         """Return the fields that limit a model's thinking, so that tokens are left for its answer.
@@ -290,7 +342,7 @@ class ChatAnswerer:
         return {"include_reasoning": True, "thinking_token_budget": min(asked, most) if asked >= 0 else most}
 
     def _rules(
-        self, body: ChatBody, listed: NodeList, reader: TextReader | AnswerReader, search: SearchRequest | None
+        self, body: ChatBody, listed: NodeList, reader: TextReader | AnswerReader, decoding: Decoding
     ) -> AnswerRules:
         """Build the rules by which an answer is checked and trimmed; refuse ``return_token_ids`` with trimming."""
         settings = self._settings
@@ -309,33 +361,25 @@ class ChatAnswerer:
             may_be_cut=may_be_cut,
             has_stop=has_stop,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
-            has_whole_parts=search is not None and search.decoding.rescue > 0,
+            has_whole_parts=decoding.rescue > 0,
             shows_thoughts=body.get("include_reasoning") is not False,
         )
 
-    async def _engine_request(
-        self,
-        request: TextRequest,
-        search: SearchRequest | None = None,
-        grammar: str | None = None,
-        details: DetailRecorder | None = None,
-    ) -> Any:
+    async def _engine_request(self, request: TextRequest, grammar: str | None = None) -> engine.Request:
         """Build vLLM's request; in a chat, special tokens become ordinary text."""
-        body = request.body
-        args: dict[str, Any] = {
-            "request_id": request.caller.request_id,
-            "max_input_tokens": self._settings.limits.max_input_tokens,
-            "grammar": grammar,
-            "search": search,
-            "details": details,
-        }
+        body = {**request.body, "model": self._engine_name(request)}
         if request.vocabulary is not None:
             # The grammar is of all that is written, and it is read here: the engine only tells the model of its tools.
             body = {**body, "response_format": None, **({"tool_choice": "none"} if body.get("tools") else {})}
         # Of a prompt the client writes all, special tokens too, and no template around it could be left.
         if "prompt" not in body:
             body = await asyncio.to_thread(self._prompts.neutralize_special_tokens, body)
-        return engine.engine_request(body, **args)
+        return engine.engine_request(
+            body,
+            request_id=request.caller.request_id,
+            max_input_tokens=self._settings.limits.max_input_tokens,
+            grammar=grammar,
+        )
 
 
 def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:

@@ -21,7 +21,7 @@ from deployments import ray_private
 from deployments.contract import Answer, Caller, RowsItem, prompts_of
 from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore
-from deployments.replica.answers.constrained_answer import to_engine_error
+from deployments.replica.answers.gate import to_engine_error
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.prompt import completion_tokens

@@ -1,10 +1,10 @@
-"""The engine of a replica: turn a checked body into vLLM's request, start it, and map the engine's errors to ours."""
+"""The engine of a replica: turn a checked body into vLLM's request, and map the engine's errors to ours."""
 
-import asyncio
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
@@ -22,18 +22,12 @@ from deployments.contract import ChatBody, Part
 from deployments.errors import EngineError
 from deployments.protocol.structure import structure_field
 from deployments.ray_private import engine_client, serving_chat, serving_completion
-from deployments.search.logprobs import LogprobRecorder
-from deployments.search.replica_engine import COPIES_ARGUMENT, STRUCTURE, ReplicaEngine
-from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
-from deployments.search.token_details import DetailRecorder
-from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.matching.engine_cache import EngineCache
+from deployments.search.text_engine import STRUCTURE
 from vocab.matching.reference import write_client_grammar
 
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
 
 _ERROR_EVENT: Final = 'data: {"error"'
-_LAST_EVENT: Final = "data: [DONE]"
 _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_len"})
 
 _SERVER_OPTION: Final = re.compile(r"--[a-z]{2}")
@@ -41,27 +35,18 @@ _SERVER_OPTION: Final = re.compile(r"--[a-z]{2}")
 
 _NEEDS_SERVER_OPTION: Final = ("tool_choice", "thinking_token_budget")
 
-_GREEDY_BELOW: Final = 1e-5
-"""vLLM takes a lower temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
-
 
 @dataclass
 class _Extras:
-    """What the service adds to a request of vLLM's, and the names that errors give its prompt and structure."""
+    """The service's limit on the prompt, and the names that errors give to prompt and structure."""
 
     max_input_tokens: int
     prompt_param: str
     structure_param: str | None
-    search: SearchRequest | None
-    details: DetailRecorder | None
-    recorder: LogprobRecorder | None
 
 
 class _ServiceRequest:
-    """Mixin for vLLM's requests: the service's limit on the prompt, its search, and what records its tokens.
-
-    vLLM checks the limit when it tokenizes; ``deployments.search.replica_engine`` finds the others in the parameters.
-    """
+    """Mixin for vLLM's requests: the service's limit on the prompt, which vLLM checks when it tokenizes."""
 
     _extras: _Extras
 
@@ -70,30 +55,6 @@ class _ServiceRequest:
         params = super().build_tok_params(model_config)  # type: ignore[misc]
         limit = min(self._extras.max_input_tokens + params.max_output_tokens, params.max_total_tokens)
         return replace(params, max_total_tokens=limit)
-
-    @override
-    def to_sampling_params(self: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-        extras: _Extras = self._extras
-        if extras.recorder is not None:
-            # Of a completion with several prompts, one call after the other.
-            self.logprobs = extras.recorder.asked
-        n, self.n = self.n or 1, 1
-        # vLLM refuses several texts at temperature 0, which are the same; OpenAI does not.
-        params = super().to_sampling_params(*args, **kwargs)  # type: ignore[misc]
-        self.n = n
-        if n > 1 and params.temperature < _GREEDY_BELOW:
-            params.extra_args = {**(params.extra_args or {}), COPIES_ARGUMENT: n}
-        else:
-            params.n = n
-        if extras.recorder is not None:
-            extras.recorder.ask(params)
-            # So that vLLM's server makes none.
-            self.logprobs = None
-        if extras.search is not None:
-            params.extra_args = {**(params.extra_args or {}), SEARCH_ARGUMENT: extras.search}
-        if extras.details is not None:
-            extras.details.ask(params)
-        return params
 
 
 class _ChatRequest(_ServiceRequest, ChatCompletionRequest):
@@ -105,6 +66,11 @@ class _CompletionRequest(_ServiceRequest, CompletionRequest):
 
 
 Request: TypeAlias = _ChatRequest | _CompletionRequest
+
+
+def serving_of(server: LLMServer, request: Request) -> Any:
+    """Return vLLM's server of chats, or of completions, that takes a request."""
+    return serving_chat(server) if isinstance(request, ChatCompletionRequest) else serving_completion(server)
 
 
 def context_length(server: LLMServer) -> int:
@@ -169,17 +135,6 @@ def vocab_size(server: LLMServer) -> int:
     return int(engine_client(server).model_config.get_vocab_size())
 
 
-def install_search(server: LLMServer, lists: EngineCache, facts: TokenizerFacts) -> None:
-    """Put a ``ReplicaEngine`` in front of the engine, so that a search can answer a request.
-
-    ``lists`` are those of this node, ``facts`` those of the model's tokenizer.
-    """
-    # vLLM's server takes any client that looks like its own, and Ray 2.60 has no public way to give it one.
-    searches = ReplicaEngine(engine_client(server), lists, facts)
-    serving_chat(server).engine_client = searches
-    serving_completion(server).engine_client = searches
-
-
 def can_end_thinking(server: LLMServer) -> bool:
     """Return whether the engine can end a model's thinking when its budget of tokens is used up."""
     reasoning = engine_client(server).vllm_config.reasoning_config
@@ -192,8 +147,6 @@ def engine_request(
     request_id: str,
     max_input_tokens: int,
     grammar: str | None = None,
-    search: SearchRequest | None = None,
-    details: DetailRecorder | None = None,
 ) -> Request:
     """Return vLLM's own request for a chat or completion that the ingress has checked.
 
@@ -202,9 +155,6 @@ def engine_request(
     """
     is_chat = "messages" in body
     fields = {**body, "request_id": request_id}
-    if search is not None and search.decoding.num_beams > 1:
-        # Beams draw nothing, and vLLM refuses several choices at temperature 0.
-        fields["temperature"] = 1.0
     own = (body.get("structured_outputs") or {}).get("grammar")
     if grammar is None and own is not None:
         grammar = write_client_grammar(own)
@@ -225,53 +175,40 @@ def engine_request(
         max_input_tokens,
         "messages" if is_chat else "prompt",
         structure_field(body),
-        search,
-        details,
-        None if request.stream else LogprobRecorder.of(request),
     )
     return request
 
 
-async def answer(server: LLMServer, request: Request) -> AsyncIterator[Part | AnswerCost]:
-    """Yield the engine's answer: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
-
-    Where the request has a search, what the answer cost comes before the dict or the stream's last event.
+async def answer(server: LLMServer, request: Request) -> AsyncGenerator[Part, None]:
+    """Yield the answer of vLLM's own server: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
 
     Raises:
         EngineError: The engine does not take the request, or failed on it.
     """
+    serving = serving_of(server, request)
     is_chat = isinstance(request, ChatCompletionRequest)
-    async for batch in await (server.chat(request) if is_chat else server.completions(request)):
-        for item in batch if isinstance(batch, list) else [batch]:
-            if isinstance(item, str):
-                if item.startswith(_ERROR_EVENT):
-                    error = json.loads(item.removeprefix("data:"))["error"]
-                    raise _refusal_of(request, error)
-                part, is_last = item, item.startswith(_LAST_EVENT)
-            elif hasattr(item, "error"):
-                raise _refusal_of(request, item.error.model_dump())
-            else:
-                part, is_last = item.model_dump(mode="json", exclude_none=False), True
-                if request._extras.recorder is not None and not _hides_thoughts(server, request):
-                    decode = engine_client(server).renderer.get_tokenizer().decode
-                    await asyncio.to_thread(request._extras.recorder.attach, part, decode)
-            if is_last and request._extras.search is not None:
-                searches: ReplicaEngine = serving_chat(server).engine_client
-                if (cost := searches.cost_of(request._extras.search)) is not None:
-                    yield cost
-            yield part
+    try:
+        made = await (serving.create_chat_completion(request) if is_chat else serving.create_completion(request))
+    except (ValueError, VLLMClientError) as error:
+        raise refusal_of(request, serving.create_error_response(error).error.model_dump()) from None
+    if hasattr(made, "error"):
+        raise refusal_of(request, made.error.model_dump())
+    if not isinstance(made, AsyncGenerator):
+        yield made.model_dump(mode="json", exclude_none=False)
+        return
+    async with aclosing(made):
+        async for event in made:
+            if event.startswith(_ERROR_EVENT):
+                raise refusal_of(request, json.loads(event.removeprefix("data:"))["error"])
+            yield event
 
 
-def _refusal_of(request: Request, error: Mapping[str, Any]) -> EngineError:
+def refusal_of(request: Request, error: Mapping[str, Any]) -> EngineError:
+    """Map an error of vLLM's server to a request to the ``EngineError`` that the client gets."""
     if error.get("param") == STRUCTURE and request._extras.structure_param is not None:
         said = f"The engine cannot follow '{request._extras.structure_param}': {_without_suffix(error['message'])}."
         return EngineError(400, said, param=request._extras.structure_param)
     return refusal(error, request._extras.max_input_tokens, request._extras.prompt_param)
-
-
-def _hides_thoughts(server: LLMServer, request: Request) -> bool:
-    """Return whether a chat's thoughts are left out of its answer: log-probabilities are those of thoughts too."""
-    return getattr(request, "include_reasoning", None) is False and serving_chat(server).parser_cls is not None
 
 
 async def has_room(server: LLMServer, request: ChatCompletionRequest) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from deployments.contract import ResolvedVocabulary, WordToolRequest
 from deployments.errors import EngineError
-from deployments.replica.answers.constrained_answer import UnlistedTextError
+from deployments.replica.answers.gate import UnlistedTextError
 from deployments.replica.engine.loaded_adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.chats import Chats, Names, Resolve, usage

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from deployments.contract import AUTO_ADAPTER, Answer, Tool, WordToolRequest
 from deployments.errors import EngineError
-from deployments.replica.answers.constrained_answer import to_engine_error
+from deployments.replica.answers.gate import to_engine_error
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of

@@ -11,7 +11,7 @@ import pytest
 from deployments.adapter_files import Adapter, Card
 from deployments.contract import Decoding
 from deployments.errors import ConflictError
-from deployments.replica.answers.forms import with_timing
+from deployments.replica.answers.writer import with_timing
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.engine_adapters import EngineAdapters
 from deployments.replica.engine.health import check_context

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, strategies
 
-from deployments.replica.answers.forms import ChatForm, ToolCallForm
+from deployments.replica.answers.tool_calls import ToolCallText
 from tests.deployments.replica.toy_engine import Said
 from tests.deployments.replica.world import ReplicaWorld, block, read, refusal
 from vocab.options import ListOptions
@@ -71,22 +71,11 @@ JSON = strategies.recursive(
 OBJECTS = strategies.dictionaries(strategies.text(), JSON, max_size=3)
 
 
-def message(text: str, name: str | None) -> Any:
-    answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
-    [choice] = ToolCallForm(ChatForm(), name, is_stream=False).from_chat(answer)["choices"]
-    assert choice["message"]["content"] is None
-    assert choice["finish_reason"] == ("stop" if name else "tool_calls")
-    return choice["message"]["tool_calls"]
-
-
-def streamed(parts: list[str], name: str | None) -> list[dict[str, Any]]:
+def put_together(parts: list[str], name: str | None) -> list[dict[str, Any]]:
     """Calls put together as OpenAI's clients do."""
-    form, calls = ToolCallForm(ChatForm(), name, is_stream=True), list[dict[str, Any]]()
-    for text in parts:
-        given = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
-        [choice] = form.from_chat(given)["choices"]
-        assert "content" not in choice["delta"]
-        found = choice["delta"].get("tool_calls", [])
+    text, calls = ToolCallText(name), list[dict[str, Any]]()
+    for part in parts:
+        found = text.add(part)
         assert len({call["index"] for call in found}) == len(found)
         for call in found:
             if call["index"] == len(calls):
@@ -112,21 +101,18 @@ def test_calls_are_found_however_the_text_is_divided(
         return [text[start:end] for start, end in pairwise(ends)]
 
     text = json.dumps([{"name": name, "parameters": given} for name, given in calls], ensure_ascii=ensure_ascii)
-    found = streamed(parts(text), None)
-    assert [(one["name"], json.loads(one["arguments"])) for one in found] == calls
-    assert len({one["id"] for one in found}) == len(calls)
-    made = [one["function"] for one in message(text, None)]
-    assert made == [{"name": one["name"], "arguments": one["arguments"]} for one in found]
+    for divided in (parts(text), [text]):
+        found = put_together(divided, None)
+        assert [(one["name"], json.loads(one["arguments"])) for one in found] == calls
+        assert len({one["id"] for one in found}) == len(calls)
     first = json.dumps(calls[0][1])
-    [one] = streamed(parts(first), "look")
+    [one] = put_together(parts(first), "look")
     assert (one["name"], one["arguments"]) == ("look", first)
-    assert [call["function"] for call in message(first, "look")] == [{"name": "look", "arguments": first}]
 
 
 def test_a_text_that_is_no_call_is_none() -> None:
     for text in ("", "[", '[{"name": "a", "parameters": ', "dog"):
-        assert message(text, None) == []
-        assert streamed([text], None) == []
+        assert put_together([text], None) == []
 
 
 SCHEMA = {

@@ -14,7 +14,7 @@ from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from deployments.contract import Decoding
 from tests.checker import SENTENCE_END
 from tests.deployments.replica.toy_engine import ToyEngine
-from tests.inner.search.test_replica_engine import (
+from tests.inner.search.test_text_engine import (
     BUDGET,
     PROMPT,
     World,
@@ -41,8 +41,8 @@ async def answered(
 ) -> list[list[CompletionOutput]]:
     """The parts of each text, one where the answer is no stream."""
     engine = engine or world.engine()
-    params, _ = search_for(world, decoding, **fields)
-    answers = await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    params, search = search_for(world, decoding, **fields)
+    answers = await outputs_of(world.client(engine).generate(PROMPT, params, "r", search))
     assert [answer.finished for answer in answers] == [False] * (len(answers) - 1) + [True]
     assert engine.num_running == 0
     parts: list[list[CompletionOutput]] = [[] for _ in range(params.n)]
@@ -104,9 +104,9 @@ async def test_a_stream_sends_words_as_they_can_no_longer_be_taken_back(world: W
 async def test_the_cost_is_every_token_that_the_engine_wrote(world: World) -> None:
     engine = world.engine()
     params, search = search_for(world, RESCUE, seed=2, n=2)
-    client = world.client(engine)
-    [answer] = await outputs_of(client.generate(PROMPT, params, "r"))
-    cost = cost_of(client, search)
+    written = world.client(engine).generate(PROMPT, params, "r", search)
+    [answer] = await outputs_of(written)
+    cost = cost_of(written)
     # One more was under way in each request that was ended.
     num_ended = len(engine.requests) - 2
     assert num_ended > 2
@@ -130,9 +130,9 @@ async def test_every_budget_ends_with_a_whole_sentence(world: World) -> None:
     options = ListOptions(punctuation="full", end="sentence")
     for budget in range(2, BUDGET + 1):
         grammar = replace(world.reference, options=options, max_tokens=budget).to_ebnf()
-        params, _ = search_for(world, RESCUE, max_tokens=budget, seed=budget)
+        params, search = search_for(world, RESCUE, max_tokens=budget, seed=budget)
         params.structured_outputs = StructuredOutputsParams(grammar=grammar)
-        [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+        [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r", search))
         [choice] = answer.outputs
         assert len(choice.token_ids) <= budget
         assert SENTENCE_END.search(choice.text)

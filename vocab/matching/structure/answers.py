@@ -211,7 +211,10 @@ class FollowedAnswer:
 
     Attributes:
         num_whole: Characters up to the last that nothing written later can be part of.
+        num_complete: An answer is none before its end.
     """
+
+    num_complete = 0
 
     def __init__(self, reader: AnswerReader) -> None:
         self._reader = reader

@@ -1,18 +1,12 @@
-"""vLLM's engine client with searches: one request of vLLM's server becomes many small ones to the engine.
-
-vLLM's server renders the prompt and formats the answer. A request with a search (``deployments.search.request``) is
-answered here, by a search over the engine's own client; others pass through.
-"""
+"""An engine that writes texts: by one request to vLLM's engine, or by a search, which is many small ones."""
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 from opentelemetry import propagate
 from vllm.exceptions import VLLMValidationError
@@ -21,18 +15,17 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Decoding
 from deployments.search.generator import CachedSteps, EngineGenerator, end_tokens, sentence_tokens
-from deployments.search.logprobs import LOGPROBS_ARGUMENT, LogprobRecorder
+from deployments.search.outcome import AnswerCost, SearchOutputs
 from deployments.search.pacing import StreamPacer
-from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchOutputs, SearchRequest
 from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
-from deployments.search.token_details import DETAILS_ARGUMENT, DetailRecorder
 from deployments.search.tokens import Constraint, ListedLogprobs, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.generator import Continuation
 from vocab.decoding.select import TextScore, choose_candidates, search_sentences
 from vocab.matching.engine_cache import EngineCache
-from vocab.matching.reference import GrammarReference, is_ours
+from vocab.matching.log_mass import UNMASKED_TOP
+from vocab.matching.reference import GrammarReference
 from vocab.vllm_plugin.client_grammars import ENDED
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
@@ -43,14 +36,30 @@ STRUCTURE: Final = "a client's structure"
 
 GRAMMAR_ENDED: Final = "it takes the engine too much processor time; make it smaller or less ambiguous"
 
-COPIES_ARGUMENT: Final = "wordbound_copies"
-"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``ReplicaEngine``: how often the text is given."""
+_GREEDY_BELOW: Final = 1e-5
+"""vLLM takes a lower temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
 
 
-class ReplicaEngine:
-    """What vLLM's server of chats has for its engine, in place of ``AsyncLLM``: every answer passes here.
+SAMPLE: Final = Decoding()
+"""One sample, as the engine draws it."""
 
-    What is no search is answered by ``client``, vLLM's own.
+
+class Generation:
+    """What an engine writes for one prompt, as it comes.
+
+    Attributes:
+        outputs: vLLM's outputs; closing them ends all that runs in the engine for it.
+        cost: What was written so far has cost; None where no search or score was asked for.
+    """
+
+    outputs: AsyncGenerator[RequestOutput, None]
+
+    def __init__(self) -> None:
+        self.cost: AnswerCost | None = None
+
+
+class TextEngine:
+    """Writes texts with ``client``, vLLM's ``AsyncLLM``.
 
     ``lists`` are the states of the lists on this node, ``facts`` of the model's tokenizer.
     """
@@ -60,113 +69,113 @@ class ReplicaEngine:
         self._lists = lists
         self._sentence_tokens = sentence_tokens(facts)
         self._textless = facts.textless
-        self._costs: WeakKeyDictionary[SearchRequest, AnswerCost] = WeakKeyDictionary()
         self._unused_names: list[str] = []
-        self._pacer = StreamPacer()
+        self.pacer = StreamPacer()
         transfer = client.vllm_config.kv_transfer_config
         self._keeps_steps = transfer is not None and transfer.kv_connector == TRANSFER_CONFIG["kv_connector"]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def cost_of(self, search: SearchRequest) -> AnswerCost | None:
-        """Return what the answer to this search has cost so far; None before its first part."""
-        return self._costs.get(search)
-
     def generate(
-        self, prompt: Any, sampling_params: SamplingParams, request_id: str, **options: Any
-    ) -> AsyncGenerator[RequestOutput, None]:
-        """Answer a request as ``AsyncLLM.generate`` does, by a search where it has one.
+        self, prompt: Any, params: SamplingParams, request_id: str, decoding: Decoding = SAMPLE, **options: Any
+    ) -> Generation:
+        """Begin to write ``params.n`` texts after a rendered prompt, chosen as ``decoding`` says.
 
-        Closing it, or cancelling its next step, ends all that runs in the engine for it.
+        ``options`` go to the engine with each request: priority, adapter and the like. The outputs raise:
 
         Raises:
             EngineStepError: A step of a search failed, and with it the whole.
             ListFaultError: The engine did not keep to the list.
             ArtefactError: The list cannot be read here.
+            VLLMValidationError: The request cannot be served: its text cannot end in time, or its grammar is too slow.
         """
-        extra_args = dict(sampling_params.extra_args or {})
-        search: SearchRequest | None = extra_args.pop(SEARCH_ARGUMENT, None)
-        recorder: tuple[LogprobRecorder, int] | None = extra_args.pop(LOGPROBS_ARGUMENT, None)
-        details: DetailRecorder | None = extra_args.pop(DETAILS_ARGUMENT, None)
-        num_copies: int = extra_args.pop(COPIES_ARGUMENT, 1)
-        answer = self._generate(prompt, sampling_params, request_id, search, extra_args, options)
-        if details is None:
-            answer = self._without_unlisted_logprobs(answer, sampling_params)
-        reference = _reference_of(sampling_params)
+        generation = Generation()
+        reference = _reference_of(params)
+        outputs = self._write(generation, prompt, params, request_id, decoding, options)
+        # logprobs 0 is that of the answer's own tokens; details name the masked ones too.
+        if params.logprobs and reference is not None and UNMASKED_TOP not in (params.extra_args or {}):
+            outputs = self._with_listed_logprobs(outputs, params)
         # Without a prefill it is known beforehand that a text can end in time.
         if reference is not None and reference.place is not None:
-            answer = self._check_fit(answer, sampling_params)
-        if sampling_params.structured_outputs is not None:
-            answer = _check_grammar(answer)
-        if num_copies > 1:
-            answer = _copied(answer, num_copies)
-        if details is not None:
-            return _taken_by(details.record, answer)
-        if recorder is not None:
-            of_request, prompt = recorder
-            return _taken_by(partial(of_request.take, prompt), answer)
-        return answer
+            outputs = self._check_fit(outputs, params)
+        if params.structured_outputs is not None:
+            outputs = _check_grammar(outputs)
+        generation.outputs = outputs
+        return generation
 
-    def _generate(
+    def _write(
         self,
+        generation: Generation,
         prompt: Any,
-        sampling_params: SamplingParams,
+        params: SamplingParams,
         request_id: str,
-        search: SearchRequest | None,
-        extra_args: dict[str, Any],
+        decoding: Decoding,
         options: Mapping[str, Any],
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Dispatch a request by its search: pass it through, or backtrack, score or search."""
-        if search is None:
-            sampling_params.extra_args = extra_args or None
-            traced = {**options, "trace_headers": _trace_headers()}
-            answer: AsyncGenerator[RequestOutput, None]
-            answer = self._client.generate(prompt, sampling_params, request_id, **traced)
-            if sampling_params.output_kind == RequestOutputKind.DELTA:
-                answer = self._pacer.pace(answer)
-            return answer
-        params = sampling_params.clone()
-        params.extra_args = extra_args or None
-        decoding = search.decoding
+        """Dispatch a request by its search: pass it on, or backtrack, score or search."""
+        if decoding.is_plain:
+            return self._sample(prompt, params, request_id, options)
         if decoding.rescue:
-            return self._rescue(prompt, params, request_id, search, options)
+            return self._rescue(generation, prompt, params, request_id, decoding.rescue, options)
         if max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1:
-            return self._score(prompt, params, request_id, search, options)
-        return self._search(prompt, params, request_id, search, options)
+            return self._score(generation, prompt, params, request_id, options)
+        return self._search(generation, prompt, params, request_id, decoding, options)
+
+    def _sample(
+        self, prompt: Any, params: SamplingParams, request_id: str, options: Mapping[str, Any]
+    ) -> AsyncGenerator[RequestOutput, None]:
+        """Return the engine's own samples."""
+        num_copies = 1
+        if params.n > 1 and params.temperature < _GREEDY_BELOW:
+            # vLLM refuses several texts at temperature 0, which are the same; OpenAI does not.
+            num_copies, params.n = params.n, 1
+        answer: AsyncGenerator[RequestOutput, None]
+        answer = self._client.generate(prompt, params, request_id, **{**options, "trace_headers": _trace_headers()})
+        if params.output_kind == RequestOutputKind.DELTA:
+            answer = self.pacer.pace(answer)
+        return answer if num_copies == 1 else _copied(answer, num_copies)
 
     async def _search(
-        self, prompt: Any, params: SamplingParams, request_id: str, search: SearchRequest, options: Mapping[str, Any]
+        self,
+        generation: Generation,
+        prompt: Any,
+        params: SamplingParams,
+        request_id: str,
+        decoding: Decoding,
+        options: Mapping[str, Any],
     ) -> AsyncGenerator[RequestOutput, None]:
         """Answer by beams, candidates or sentences; yield the chosen texts as vLLM's outputs."""
         [generator] = await self._generators(EngineGenerator, prompt, params, request_id, options)
         outputs = self._outputs(request_id, prompt, generator)
         try:
-            if search.decoding.search_width > 1:
-                async with aclosing(self._by_sentences(generator, params, search, outputs)) as found:
+            if decoding.search_width > 1:
+                async with aclosing(_by_sentences(generation, generator, params, decoding, outputs)) as found:
                     async for output in found:
                         yield output
             else:
-                texts = await _whole_texts(generator, params, search.decoding)
-                self._costs[search] = AnswerCost(TextScore.of(texts[0]), generator.num_tokens)
+                texts = await _whole_texts(generator, params, decoding)
+                generation.cost = AnswerCost(TextScore.of(texts[0]), generator.num_tokens)
                 yield outputs.whole(texts)
         finally:
             await generator.close()
 
     async def _rescue(
-        self, prompt: Any, params: SamplingParams, request_id: str, search: SearchRequest, options: Mapping[str, Any]
+        self,
+        generation: Generation,
+        prompt: Any,
+        params: SamplingParams,
+        request_id: str,
+        share: float,
+        options: Mapping[str, Any],
     ) -> AsyncGenerator[RequestOutput, None]:
         """Answer with backtracking: yield a stream's parts as soon as they stay, else the whole texts."""
         writers = await self._generators(EngineWriter, prompt, params, request_id, options, params.n)
         outputs = self._outputs(request_id, prompt, writers[0])
-        share, ends = search.decoding.rescue, outputs.named_ends
-        texts = [RescuedText(writer, params, share, ends, index) for index, writer in enumerate(writers)]
+        texts = [RescuedText(writer, params, share, outputs.named_ends, index) for index, writer in enumerate(writers)]
         parts: dict[int, list[CompletionOutput]] = {index: [] for index in range(params.n)}
         num_open = params.n
         try:
             async with aclosing(merge([text.parts() for text in texts])) as found:
                 async for part in found:
-                    self._costs[search] = AnswerCost(texts[0].score, sum(writer.num_tokens for writer in writers))
+                    generation.cost = AnswerCost(texts[0].score, sum(writer.num_tokens for writer in writers))
                     num_open -= part.finished()
                     if params.output_kind == RequestOutputKind.DELTA:
                         yield outputs.of([part], finished=num_open == 0)
@@ -210,23 +219,6 @@ class ReplicaEngine:
     def _outputs(self, request_id: str, prompt: Any, generator: EngineGenerator) -> SearchOutputs:
         return SearchOutputs(request_id, prompt, self._client.renderer.get_eos_token_id(), generator.end_tokens)
 
-    async def _by_sentences(
-        self, generator: EngineGenerator, params: SamplingParams, search: SearchRequest, outputs: SearchOutputs
-    ) -> AsyncGenerator[RequestOutput, None]:
-        """Search sentence by sentence: yield a stream's parts as they are chosen, else the whole text."""
-        decoding, parts = search.decoding, list[Continuation]()
-        sentences = search_sentences(
-            generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
-        )
-        async with aclosing(sentences) as found:
-            async for part in found:
-                parts.append(part)
-                self._costs[search] = AnswerCost(TextScore.of(*parts), generator.num_tokens)
-                if params.output_kind == RequestOutputKind.DELTA:
-                    yield outputs.part(part)
-        if params.output_kind != RequestOutputKind.DELTA:
-            yield outputs.join_parts(parts)
-
     async def _check_fit(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
@@ -245,16 +237,6 @@ class ReplicaEngine:
                 )
             async for output in answer:
                 yield output
-
-    def _without_unlisted_logprobs(
-        self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
-    ) -> AsyncGenerator[RequestOutput, None]:
-        """Return the answer, without logprobs of tokens that its word list forbids."""
-        grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
-        # logprobs 0 is that of the answer's own tokens.
-        if not params.logprobs or grammar is None or not is_ours(grammar):
-            return answer
-        return self._with_listed_logprobs(answer, params)
 
     async def _with_listed_logprobs(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
@@ -283,7 +265,12 @@ class ReplicaEngine:
         return Constraint(reference, await asyncio.to_thread(self._lists.for_text, reference))
 
     async def _score(
-        self, prompt: Any, params: SamplingParams, request_id: str, search: SearchRequest, options: Mapping[str, Any]
+        self,
+        generation: Generation,
+        prompt: Any,
+        params: SamplingParams,
+        request_id: str,
+        options: Mapping[str, Any],
     ) -> AsyncGenerator[RequestOutput, None]:
         """Yield the engine's own sample as the answer, and record what it cost."""
         is_silent = params.logprobs is None
@@ -297,7 +284,7 @@ class ReplicaEngine:
             # Where vLLM joins parts that were not read in time, it forgets what the mask left.
             params.output_kind = RequestOutputKind.CUMULATIVE
         outputs = self._client.generate(prompt, params, request_id, **options)
-        async with aclosing(self._pacer.pace(outputs) if is_delta else outputs) as answer:
+        async with aclosing(self.pacer.pace(outputs) if is_delta else outputs) as answer:
             async for output in answer:
                 for completion in output.outputs:
                     if is_delta:
@@ -307,7 +294,7 @@ class ReplicaEngine:
                     num_tokens += len(completion.token_ids)
                     if is_silent:
                         completion.logprobs = completion.cumulative_logprob = None
-                self._costs[search] = AnswerCost(score, num_tokens)
+                generation.cost = AnswerCost(score, num_tokens)
                 yield output
 
 
@@ -332,15 +319,26 @@ async def _copied(answer: AsyncGenerator[RequestOutput, None], number: int) -> A
             yield output
 
 
-async def _taken_by(
-    take: Callable[[CompletionOutput], None], answer: AsyncGenerator[RequestOutput, None]
+async def _by_sentences(
+    generation: Generation,
+    generator: EngineGenerator,
+    params: SamplingParams,
+    decoding: Decoding,
+    outputs: SearchOutputs,
 ) -> AsyncGenerator[RequestOutput, None]:
-    """Yield an answer, each of whose outputs ``take`` has changed."""
-    async with aclosing(answer):
-        async for output in answer:
-            for completion in output.outputs:
-                take(completion)
-            yield output
+    """Search sentence by sentence: yield a stream's parts as they are chosen, else the whole text."""
+    parts = list[Continuation]()
+    sentences = search_sentences(
+        generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
+    )
+    async with aclosing(sentences) as found:
+        async for part in found:
+            parts.append(part)
+            generation.cost = AnswerCost(TextScore.of(*parts), generator.num_tokens)
+            if params.output_kind == RequestOutputKind.DELTA:
+                yield outputs.part(part)
+    if params.output_kind != RequestOutputKind.DELTA:
+        yield outputs.join_parts(parts)
 
 
 async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decoding: Decoding) -> list[Continuation]:

@@ -1,7 +1,4 @@
-"""How the text of a request is to be chosen, what choosing it cost, and its outcome as vLLM's outputs.
-
-The search of a request travels beside it through vLLM's server, within one process, and never reaches the engine.
-"""
+"""What choosing a text cost, and the outcome of a search as vLLM's outputs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,22 +6,11 @@ from typing import Any, Final
 
 from vllm.outputs import CompletionOutput, RequestOutput
 
-from deployments.contract import Decoding
 from deployments.search.tokens import CUT_CHARACTER
 from vocab.decoding.generator import Continuation
 from vocab.decoding.select import TextScore
 
-SEARCH_ARGUMENT: Final = "wordbound_order"
-"""The entry of a request's ``extra_args`` that holds its search."""
-
 _DIGITS: Final = 4
-
-
-@dataclass(frozen=True, eq=False)
-class SearchRequest:
-    """The search of one request. Compared by identity, so that a cost belongs to one search."""
-
-    decoding: Decoding
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from vllm.outputs import RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 from deployments.contract import Decoding
-from deployments.search.replica_engine import ReplicaEngine
-from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
+from deployments.search.outcome import AnswerCost
+from deployments.search.text_engine import SAMPLE, Generation, TextEngine
 from deployments.search.tokens import EngineStepError, ListFaultError
 from tests.deployments.replica.toy_engine import ToyEngine
 from vocab.artefacts.artefact import ArtefactFolder
@@ -59,8 +58,8 @@ class World:
     def engine(self, **options: bool) -> ToyEngine:
         return ToyEngine(self.tokenizer, self.lists, **options)
 
-    def client(self, engine: ToyEngine) -> ReplicaEngine:
-        return ReplicaEngine(engine, self.lists, self.facts)
+    def client(self, engine: ToyEngine) -> TextEngine:
+        return TextEngine(engine, self.lists, self.facts)
 
 
 @pytest.fixture(scope="module")
@@ -70,22 +69,19 @@ def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World
 
 def search_for(
     world: World, decoding: Decoding, *, free: bool = False, **fields: Any
-) -> tuple[SamplingParams, SearchRequest]:
-    search = SearchRequest(decoding)
+) -> tuple[SamplingParams, Decoding]:
     fields = {"max_tokens": BUDGET, "temperature": 0.8, "output_kind": RequestOutputKind.FINAL_ONLY} | fields
     grammar = None if free else StructuredOutputsParams(grammar=world.reference.to_ebnf())
-    extra_args = {SEARCH_ARGUMENT: search}
-    return SamplingParams(structured_outputs=grammar, extra_args=extra_args, skip_clone=True, **fields), search
+    return SamplingParams(structured_outputs=grammar, skip_clone=True, **fields), decoding
 
 
-async def outputs_of(answer: AsyncIterator[RequestOutput]) -> list[RequestOutput]:
-    return [output async for output in answer]
+async def outputs_of(answer: Generation) -> list[RequestOutput]:
+    return [output async for output in answer.outputs]
 
 
-def cost_of(client: ReplicaEngine, search: SearchRequest) -> AnswerCost:
-    cost = client.cost_of(search)
-    assert cost is not None
-    return cost
+def cost_of(answer: Generation) -> AnswerCost:
+    assert answer.cost is not None
+    return answer.cost
 
 
 def assert_listed(text: str) -> None:
@@ -107,8 +103,10 @@ async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, n
     params, search = search_for(world, SEARCHES[name], seed=1)
     client = world.client(engine)
     prompt = {**PROMPT, "cache_salt": "of a key"}
-    [answer] = await outputs_of(client.generate(prompt, params, "r", priority=3, lora_request="an adapter"))
-    cost = cost_of(client, search)
+    written = client.generate(prompt, params, "r", search, priority=3, lora_request="an adapter")
+    assert written.cost is None
+    [answer] = await outputs_of(written)
+    cost = cost_of(written)
     [choice] = answer.outputs
     assert (answer.finished, answer.request_id, answer.prompt_token_ids) == (True, "r", PROMPT["prompt_token_ids"])
     assert_listed(choice.text)
@@ -120,28 +118,15 @@ async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, n
     assert cost.score.log_mass < 0
     assert engine.num_running == 0
     assert all(options == {"priority": 3, "lora_request": "an adapter"} for _, _, _, options in engine.requests)
-    assert all(SEARCH_ARGUMENT not in (params.extra_args or {}) for _, params, _, _ in engine.requests)
     assert len(engine.requests) > 1
     assert engine.salts == {"of a key"}, "every step stays in its key's part of the prefix cache"
-
-
-async def test_a_cost_belongs_to_one_order_and_goes_with_it(world: World) -> None:
-    client = world.client(world.engine())
-    params, search = search_for(world, Decoding(best_of=2))
-    _, other = search_for(world, Decoding(best_of=2))
-    assert client.cost_of(search) is None
-    await outputs_of(client.generate(PROMPT, params, "r"))
-    assert client.cost_of(search) is not None
-    assert client.cost_of(other) is None
-    del search, params
-    assert len(client._costs) == 0
 
 
 async def test_a_stream_of_sentences_adds_up_to_the_whole(world: World) -> None:
     texts = []
     for kind in (RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY):
-        params, _ = search_for(world, SEARCHES["sentences"], seed=4, max_tokens=40, output_kind=kind)
-        answers = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+        params, search = search_for(world, SEARCHES["sentences"], seed=4, max_tokens=40, output_kind=kind)
+        answers = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r", search))
         assert [answer.finished for answer in answers] == [False] * (len(answers) - 1) + [True]
         assert [answer.outputs[0].finish_reason is None for answer in answers[:-1]] == [True] * (len(answers) - 1)
         texts.append("".join(answer.outputs[0].text for answer in answers))
@@ -155,23 +140,23 @@ async def test_a_stream_of_sentences_adds_up_to_the_whole(world: World) -> None:
 
 async def test_the_engine_itself_stops_at_the_end_of_a_sentence(world: World) -> None:
     engine = world.engine()
-    params, _ = search_for(world, SEARCHES["sentences"], max_tokens=40, seed=4)
-    await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    params, search = search_for(world, SEARCHES["sentences"], max_tokens=40, seed=4)
+    await outputs_of(world.client(engine).generate(PROMPT, params, "r", search))
     spelled = {world.facts.token_bytes[token] for token in engine.requests[0][1].stop_token_ids}
     assert spelled >= {b".", b"!", b"?", b'."', "…".encode()}
     assert all(set(text.decode()) & set(SENTENCE_MARKS + UNSPACED_SENTENCE_MARKS) for text in spelled)
     assert all(step.stop_token_ids == engine.requests[0][1].stop_token_ids for _, step, _, _ in engine.requests)
     assert not params.stop_token_ids
-    params, _ = search_for(world, SEARCHES["candidates"], seed=4)
+    params, search = search_for(world, SEARCHES["candidates"], seed=4)
     engine = world.engine()
-    await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    await outputs_of(world.client(engine).generate(PROMPT, params, "r", search))
     assert not any(step.stop_token_ids for _, step, _, _ in engine.requests)
 
 
 async def test_a_step_names_the_state_and_what_is_left_of_the_budget(world: World) -> None:
     engine = world.engine()
-    params, _ = search_for(world, Decoding(num_beams=2))
-    await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    params, search = search_for(world, Decoding(num_beams=2))
+    await outputs_of(world.client(engine).generate(PROMPT, params, "r", search))
     states = world.lists.states(world.reference)
     for prompt, step, _, _ in engine.requests:
         reference = GrammarReference.parse(step.structured_outputs.grammar)
@@ -190,11 +175,11 @@ async def test_a_text_that_was_begun_must_fit_into_its_budget(world: World, name
     place = place_after('Zoe said: "', build_gap_automaton(options, "en"), "en")
     reference = replace(world.reference, options=options, place=place)
     for max_tokens, begins in ((1, None), (BUDGET, True)):
-        params, _ = search_for(world, SEARCHES.get(name or "", Decoding()), max_tokens=max_tokens, seed=2)
+        params, search = search_for(world, SEARCHES.get(name or "", Decoding()), max_tokens=max_tokens, seed=2)
         grammar = replace(reference, max_tokens=max_tokens).to_ebnf()
         params.structured_outputs = StructuredOutputsParams(grammar=grammar)
         engine = world.engine()
-        answer = world.client(engine).generate(PROMPT, params, "r")
+        answer = world.client(engine).generate(PROMPT, params, "r", search)
         if begins is None:
             with pytest.raises(VLLMValidationError, match="'max_tokens' must be at least"):
                 await outputs_of(answer)
@@ -208,11 +193,11 @@ async def test_a_text_that_was_begun_must_fit_into_its_budget(world: World, name
 
 async def test_the_least_tokens_of_a_text_are_those_of_its_steps_together(world: World) -> None:
     for name in ("candidates", "rescue"):
-        params, _ = search_for(world, SEARCHES[name], max_tokens=40, seed=2)
+        params, search = search_for(world, SEARCHES[name], max_tokens=40, seed=2)
         grammar = replace(world.reference, max_tokens=40, min_tokens=30).to_ebnf()
         params.structured_outputs = StructuredOutputsParams(grammar=grammar)
         engine = world.engine()
-        [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+        [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r", search))
         assert len(answer.outputs[0].token_ids) >= 30
         for prompt, step, _, _ in engine.requests:
             reference = GrammarReference.parse(step.structured_outputs.grammar)
@@ -224,8 +209,8 @@ async def test_draws_of_a_seeded_request_differ_and_come_again(world: World) -> 
     seeds = []
     for seed in (7, 7, 8, None):
         engine = world.engine()
-        params, _ = search_for(world, Decoding(best_of=4), seed=seed)
-        await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+        params, search = search_for(world, Decoding(best_of=4), seed=seed)
+        await outputs_of(world.client(engine).generate(PROMPT, params, "r", search))
         seeds.append([step.seed for _, step, _, _ in engine.requests])
     assert seeds[0] == seeds[1]
     assert len(set(seeds[0]) | set(seeds[2])) == 8
@@ -235,16 +220,16 @@ async def test_draws_of_a_seeded_request_differ_and_come_again(world: World) -> 
 async def test_free_text_is_searched_without_a_list(world: World) -> None:
     engine = world.engine()
     params, search = search_for(world, Decoding(num_beams=2), free=True, max_tokens=3)
-    client = world.client(engine)
-    [answer] = await outputs_of(client.generate(PROMPT, params, "r"))
-    cost = cost_of(client, search)
+    written = world.client(engine).generate(PROMPT, params, "r", search)
+    [answer] = await outputs_of(written)
+    cost = cost_of(written)
     assert cost.score.log_mass == 0
     assert cost.score.log_p == pytest.approx(log_p_of(engine, list(answer.outputs[0].token_ids)), abs=1e-6)
 
 
 async def test_a_stop_string_of_the_clients_ends_a_candidate(world: World) -> None:
-    params, _ = search_for(world, Decoding(best_of=2), stop=["cat", "sat", "mat", "the", "a", "on"], seed=3)
-    [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+    params, search = search_for(world, Decoding(best_of=2), stop=["cat", "sat", "mat", "the", "a", "on"], seed=3)
+    [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r", search))
     assert answer.outputs[0].finish_reason == "stop"
     assert answer.outputs[0].stop_reason in params.stop
 
@@ -254,11 +239,10 @@ async def test_a_stop_string_of_the_clients_ends_a_candidate(world: World) -> No
 async def test_a_score_changes_nothing_of_the_answer(world: World, kind: RequestOutputKind, logprobs: int) -> None:
     params, search = search_for(world, Decoding(score=True), seed=5, output_kind=kind, logprobs=logprobs)
     engine = world.engine()
-    client = world.client(engine)
-    scored = await outputs_of(client.generate(PROMPT, params, "r"))
-    cost = cost_of(client, search)
-    params.extra_args = None
-    plain = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+    written = world.client(engine).generate(PROMPT, params.clone(), "r", search)
+    scored = await outputs_of(written)
+    cost = cost_of(written)
+    plain = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r", SAMPLE))
     assert [one.outputs[0].text for one in scored] == [one.outputs[0].text for one in plain]
     tokens = [token for one in scored for token in one.outputs[0].token_ids]
     assert all((one.outputs[0].logprobs is None) == (logprobs is None) for one in scored)
@@ -272,13 +256,12 @@ async def test_a_score_does_not_depend_on_when_a_stream_is_read(world: World) ->
     for is_late in (False, True):
         engine = world.engine()
         engine.is_read_late = is_late
-        client = world.client(engine)
         params, search = search_for(
             world, Decoding(score=True), seed=5, output_kind=RequestOutputKind.DELTA, logprobs=3
         )
-        outputs = await outputs_of(client.generate(PROMPT, params, "r"))
-        assert (len(outputs) == 1) == is_late
-        costs.append(client.cost_of(search))
+        written = world.client(engine).generate(PROMPT, params, "r", search)
+        assert (len(await outputs_of(written)) == 1) == is_late
+        costs.append(cost_of(written))
     assert costs[0] == costs[1]
 
 
@@ -303,9 +286,9 @@ async def test_one_failed_step_is_the_failure_of_the_whole(world: World, name: s
     for make, expected in failures:
         engine = world.engine()
         make(engine)
-        params, _ = search_for(world, SEARCHES[name])
+        params, search = search_for(world, SEARCHES[name])
         with pytest.raises(expected):
-            await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+            await outputs_of(world.client(engine).generate(PROMPT, params, "r", search))
         assert engine.num_running == 0
 
 
@@ -314,8 +297,8 @@ async def test_a_search_that_is_cancelled_or_closed_leaves_nothing_running(world
     for num_answers in (0, 1, 3):
         engine = world.engine()
         engine.num_answers = num_answers
-        params, _ = search_for(world, SEARCHES[name], max_tokens=40)
-        task = asyncio.create_task(outputs_of(world.client(engine).generate(PROMPT, params, "r")))
+        params, search = search_for(world, SEARCHES[name], max_tokens=40)
+        task = asyncio.create_task(outputs_of(world.client(engine).generate(PROMPT, params, "r", search)))
         await until(lambda engine=engine, num_answers=num_answers: len(engine.requests) > num_answers)
         assert engine.num_running > 0
         task.cancel()
@@ -326,10 +309,10 @@ async def test_a_search_that_is_cancelled_or_closed_leaves_nothing_running(world
     client = world.client(engine)
     # Also one of several texts that are written at once.
     num_texts = 3 if name == "rescue" else 1
-    params, _ = search_for(
+    params, search = search_for(
         world, SEARCHES[name], n=num_texts, max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4
     )
-    answer = client.generate(PROMPT, params, "r")
+    answer = client.generate(PROMPT, params, "r", search).outputs
     await anext(answer)
     await answer.aclose()
     assert engine.num_running == 0
@@ -341,10 +324,10 @@ async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go
     engine = world.engine(keeps_work=True)
     client = world.client(engine)
     for name in ("beams", "sentences", "rescue"):
-        params, _ = search_for(world, SEARCHES[name], max_tokens=30, seed=4)
-        await outputs_of(client.generate(PROMPT, params, "r"))
-    params, _ = search_for(world, SEARCHES["beams"])
-    await outputs_of(client.generate(PROMPT, params, "r"))
+        params, search = search_for(world, SEARCHES[name], max_tokens=30, seed=4)
+        await outputs_of(client.generate(PROMPT, params, "r", search))
+    params, search = search_for(world, SEARCHES["beams"])
+    await outputs_of(client.generate(PROMPT, params, "r", search))
     kept: set[str] = set()
     released: set[str] = set()
     for _, step, _, _ in engine.requests:
@@ -362,10 +345,10 @@ async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go
 
 
 async def test_a_search_needs_a_prompt_of_tokens_and_a_budget(world: World) -> None:
-    params, _ = search_for(world, Decoding(best_of=2), max_tokens=None)
+    params, search = search_for(world, Decoding(best_of=2), max_tokens=None)
     with pytest.raises(VLLMValidationError):
-        await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
-    params, _ = search_for(world, Decoding(best_of=2))
+        await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r", search))
+    params, search = search_for(world, Decoding(best_of=2))
     with pytest.raises(VLLMValidationError):
         await outputs_of(world.client(world.engine()).generate({"type": "embeds"}, params, "r"))
 
