@@ -32,6 +32,7 @@ from typing import Any, Final, TypeAlias
 import aiohttp
 import psutil
 
+from deployments.replica.engine.configuration import cpu_dtype, processor_flags
 from deployments.settings.service import DEMO_TOKEN
 from tests.harness import Demo, free_port
 from tests.tiny_adapters import write_model
@@ -51,7 +52,12 @@ MAX_TOKENS: Final = 256
 
 IDLE_S: Final = 20
 
-ENGINE: Final = {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": MAX_STREAMS, "dtype": "bfloat16"}
+ENGINE: Final = {
+    "enforce_eager": True,
+    "max_model_len": 1024,
+    "max_num_seqs": MAX_STREAMS,
+    "dtype": cpu_dtype(processor_flags())[0],
+}
 ENVIRONMENT: Final = {
     "VLLM_CPU_KVCACHE_SPACE": "2",
     "OMP_NUM_THREADS": "1",

@@ -350,7 +350,7 @@ async def test_a_search_needs_a_prompt_of_tokens_and_a_budget(world: World) -> N
         await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r", search))
     params, search = search_for(world, Decoding(best_of=2))
     with pytest.raises(VLLMValidationError):
-        await outputs_of(world.client(world.engine()).generate({"type": "embeds"}, params, "r"))
+        await outputs_of(world.client(world.engine()).generate({"type": "embeds"}, params, "r", search))
 
 
 async def until(holds: Any) -> None:
