@@ -48,14 +48,15 @@ FEW_TOKENS: Final = 16
 """Answers of fewer tokens show what a request costs, not what its tokens do."""
 
 MAX_STREAMS: Final = 1024
+"""Of the stand-in; a real engine becomes slower by the room for them, used or not."""
 MAX_TOKENS: Final = 256
 
 IDLE_S: Final = 20
 
-ENGINE: Final = {
+ENGINE: Final[dict[str, Any]] = {
     "enforce_eager": True,
     "max_model_len": 1024,
-    "max_num_seqs": MAX_STREAMS,
+    "max_num_seqs": 256,
     "dtype": cpu_dtype(processor_flags())[0],
 }
 ENVIRONMENT: Final = {
@@ -124,7 +125,12 @@ def main() -> None:
         starts: dict[str, Any] = {
             "vllm": vllm_server,
             "wordbound": partial(service, num_replicas=arguments.replicas),
-            "stand-in": partial(service, num_replicas=arguments.replicas, import_path="benchmarks.stand_in:build"),
+            "stand-in": partial(
+                service,
+                num_replicas=arguments.replicas,
+                max_sequences=MAX_STREAMS,
+                import_path="benchmarks.stand_in:build",
+            ),
         }
         for name in arguments.systems:
             with starts[name](model, folder) as system:
@@ -186,18 +192,26 @@ async def _wait_until_ready(url: str, server: psutil.Popen, log_path: Path, time
 
 @contextmanager
 def service(
-    model: Path, folder: Path, *, num_replicas: int = 1, import_path: str = "deployments.app:build"
+    model: Path,
+    folder: Path,
+    *,
+    num_replicas: int = 1,
+    max_sequences: int = ENGINE["max_num_seqs"],
+    import_path: str = "deployments.app:build",
 ) -> Iterator[System]:
     """Our service, with the demo's settings and ``num_replicas`` of ingress and engine each."""
     settings = {
         "ingress_replicas": num_replicas,
         "autoscaling": {"min_replicas": num_replicas, "max_replicas": num_replicas},
-        "max_sequences": MAX_STREAMS,
-        "max_queued_requests": 2 * MAX_STREAMS,
+        "max_sequences": max_sequences,
+        "max_queued_requests": 2 * max_sequences,
         "max_queue_s": 120,
         "torch_dtype": ENGINE["dtype"],
         "limits": {"max_input_tokens": 512, "max_new_tokens": MAX_TOKENS},
-        "engine_kwargs": {name: value for name, value in ENGINE.items() if name != "dtype"},
+        "engine_kwargs": {
+            **{name: value for name, value in ENGINE.items() if name != "dtype"},
+            "max_num_seqs": max_sequences,
+        },
         "replica_env": ENVIRONMENT,
     }
     demo = Demo(str(model), folder / "service", settings, import_path=import_path)

@@ -1,24 +1,25 @@
-"""How often the parts of streams leave a replica.
+"""How often the pieces of streams leave a replica.
 
-Each part costs the replica, Ray and the ingress the same, however many tokens it has. A lone stream gets each token at
-once. Many streams get theirs in larger parts: vLLM joins the tokens that nobody has asked for yet into one output.
+Each piece costs the replica, Ray, the ingress and the proxy the same, however many tokens it has. A lone stream gets
+each token at once. Many streams get theirs in larger pieces: vLLM joins the tokens that nobody has asked for yet into
+one output.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeVar
 
-from vllm.outputs import RequestOutput
+_PIECE_S: Final = 0.0004
+"""So that a process makes 2,500 pieces a second: its pieces have half a core then, and its tokens the rest."""
 
-_PART_S: Final = 0.00025
-"""What a part costs, about, in the busiest of the processes that it passes."""
+_MAX_INTERVAL_S: Final = 0.5
 
-_MAX_INTERVAL_S: Final = 0.05
+Item = TypeVar("Item")
 
 
 class StreamPacer:
-    """Spaces the outputs of streams, so that all open streams together ask for no more than one core.
+    """Spaces the pieces of streams, so that all open streams together ask for no more than a process can make.
 
     Used from one event loop.
     """
@@ -26,19 +27,25 @@ class StreamPacer:
     def __init__(self) -> None:
         self._num_open = 0
 
-    async def pace(self, outputs: AsyncGenerator[RequestOutput, None]) -> AsyncGenerator[RequestOutput, None]:
-        """Yield one stream's outputs, the first at once, the next spaced where others are open. Closes ``outputs``."""
+    async def pace(
+        self, items: AsyncGenerator[Item, None], is_last: Callable[[Item], bool], *, num_at_once: int = 1
+    ) -> AsyncGenerator[Item, None]:
+        """Yield one stream's items, the first ``num_at_once`` at once, the next spaced where others are open.
+
+        Nothing is waited for after what ``is_last``. Closes ``items``.
+        """
         loop = asyncio.get_running_loop()
         self._num_open += 1
         try:
-            async with aclosing(outputs):
-                async for output in outputs:
+            async with aclosing(items):
+                async for item in items:
                     due = loop.time() + self._interval_s()
-                    yield output
-                    if self._num_open > 1 and not output.finished and (wait_s := due - loop.time()) > 0:
-                        await asyncio.sleep(wait_s)
+                    yield item
+                    num_at_once -= 1
+                    if num_at_once <= 0 and self._num_open > 1 and not is_last(item):
+                        await asyncio.sleep(max(due - loop.time(), 0))
         finally:
             self._num_open -= 1
 
     def _interval_s(self) -> float:
-        return min(self._num_open * _PART_S, _MAX_INTERVAL_S)
+        return min(self._num_open * _PIECE_S, _MAX_INTERVAL_S)

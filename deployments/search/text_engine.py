@@ -130,7 +130,7 @@ class TextEngine:
         answer: AsyncGenerator[RequestOutput, None]
         answer = self._client.generate(prompt, params, request_id, **{**options, "trace_headers": _trace_headers()})
         if params.output_kind == RequestOutputKind.DELTA:
-            answer = self.pacer.pace(answer)
+            answer = self.pacer.pace(answer, _is_finished)
         return answer if num_copies == 1 else _copied(answer, num_copies)
 
     async def _search(
@@ -284,7 +284,7 @@ class TextEngine:
             # Where vLLM joins parts that were not read in time, it forgets what the mask left.
             params.output_kind = RequestOutputKind.CUMULATIVE
         outputs = self._client.generate(prompt, params, request_id, **options)
-        async with aclosing(self.pacer.pace(outputs) if is_delta else outputs) as answer:
+        async with aclosing(self.pacer.pace(outputs, _is_finished) if is_delta else outputs) as answer:
             async for output in answer:
                 for completion in output.outputs:
                     if is_delta:
@@ -296,6 +296,10 @@ class TextEngine:
                         completion.logprobs = completion.cumulative_logprob = None
                 generation.cost = AnswerCost(score, num_tokens)
                 yield output
+
+
+def _is_finished(output: RequestOutput) -> bool:
+    return output.finished
 
 
 def _reference_of(params: SamplingParams) -> GrammarReference | None:

@@ -212,7 +212,8 @@ class ChatAnswerer:
         name = request.body["model"]
         answer = engine.answer(self._server, await self._engine_request(request))
         if request.body.get("stream"):
-            answer = self._engine.pacer.pace(answer)
+            # The first has the role, and no text.
+            answer = self._engine.pacer.pace(answer, _has_finish, num_at_once=2)
         async with aclosing(answer) as items:
             async for item in items:
                 item = with_timing(item, started)
@@ -380,6 +381,11 @@ class ChatAnswerer:
             max_input_tokens=self._settings.limits.max_input_tokens,
             grammar=grammar,
         )
+
+
+def _has_finish(item: Part) -> bool:
+    # A quote inside a text would be escaped.
+    return isinstance(item, str) and '"finish_reason":null' not in item
 
 
 def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
