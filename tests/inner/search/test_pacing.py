@@ -1,4 +1,4 @@
-"""Parts of streams: a lone stream gets each token at once, many get vLLM's joined outputs, and nothing is lost."""
+"""Pieces of streams: a lone stream gets each token at once, many get vLLM's joined outputs, and nothing is lost."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -31,6 +31,10 @@ async def engine_outputs(queue: RequestOutputCollector) -> AsyncGenerator[Reques
             return
 
 
+def is_finished(output: RequestOutput) -> bool:
+    return output.finished
+
+
 async def never() -> AsyncGenerator[RequestOutput, None]:
     yield token(0)
     await asyncio.Event().wait()
@@ -47,7 +51,7 @@ async def parts(pacer: StreamPacer) -> list[list[int]]:
 
     task = asyncio.create_task(write())
     found, text = [], ""
-    async for output in pacer.pace(engine_outputs(queue)):
+    async for output in pacer.pace(engine_outputs(queue), is_finished):
         found.append(list(output.outputs[0].token_ids))
         text += output.outputs[0].text
     await task
@@ -62,7 +66,7 @@ async def test_a_lone_stream_gets_each_token_at_once() -> None:
 
 async def test_of_many_streams_each_gets_its_first_token_at_once_and_then_larger_parts() -> None:
     pacer = StreamPacer()
-    others = [pacer.pace(never()) for _ in range(NUM_OTHERS)]
+    others = [pacer.pace(never(), is_finished) for _ in range(NUM_OTHERS)]
     for other in others:
         await anext(other)
     found = await parts(pacer)
@@ -85,17 +89,17 @@ async def test_a_stream_that_is_closed_or_cancelled_while_it_waits_closes_the_en
             closed.append(True)
 
     async def read() -> None:
-        async with aclosing(pacer.pace(outputs())) as paced:
+        async with aclosing(pacer.pace(outputs(), is_finished)) as paced:
             async for _ in paced:
                 pass
 
-    other = pacer.pace(never())
+    other = pacer.pace(never(), is_finished)
     await anext(other)
     waiting = asyncio.create_task(read())
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])
-    async with aclosing(pacer.pace(outputs())) as paced:
+    async with aclosing(pacer.pace(outputs(), is_finished)) as paced:
         await anext(paced)
     assert len(closed) == 2
     await other.aclose()
