@@ -11,9 +11,10 @@ no other word leaves even then.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, ParamSpec, TypeVar
 
 from deployments.contract import ENGINE_START_S, UNLISTED_TEXT
 from deployments.errors import ApiError, EngineError, OverloadedError
@@ -27,6 +28,13 @@ from vocab.matching.structure.answers import AnswerReader, FollowedAnswer
 from vocab.text.reader import UNKNOWN_FOLLOWING, FollowedText, TextReader
 
 logger = logging.getLogger("ray.serve")
+
+
+_FEW_CHARACTERS: Final = 4096
+"""Read in less than 1 ms; JSON takes longer."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class UnlistedTextError(Exception):
@@ -140,8 +148,8 @@ class _Choice:
 class Gate:
     """Lets the pieces of one answer pass as far as their text is read to be whole.
 
-    Text is held until a later boundary proves its words whole, or, where it may be trimmed, until what was written may
-    be the end of the text. Log-probabilities, details and token ids are held with it.
+    Text is held until a later boundary proves its words whole, but for the first word, or, where it may be trimmed,
+    until what was written may be the end of the text. Log-probabilities, details and token ids are held with it.
     """
 
     def __init__(self, rules: AnswerRules) -> None:
@@ -155,8 +163,7 @@ class Gate:
             UnlistedTextError: The engine did not keep to the list.
         """
         choice = self._take(piece)
-        # Reading a long text takes a while, and other answers wait for this loop.
-        end = await asyncio.to_thread(self._rules.whole_length, choice.text, piece)
+        end = await self._read(self._rules.whole_length, choice.text, piece)
         # A later reading may find a shorter prefix (a boundary inside a longer entry), but what was sent stays sent.
         end = max(end, choice.num_sent)
         is_cut = end < len(choice.text) or isinstance(piece.stop_reason, str)
@@ -174,15 +181,25 @@ class Gate:
         followed = choice.followed
         if not followed.add(piece.text) and not self._rules.may_be_trimmed:
             raise UnlistedTextError(f"stopped after {followed.num_whole} characters")
-        end = followed.num_complete if self._rules.may_be_trimmed else followed.num_whole
-        if self._rules.has_whole_parts and followed.is_settled:
+        if self._rules.may_be_trimmed:
+            end = followed.num_complete
+        elif followed.is_settled and self._may_be_at_once(choice):
             end = len(choice.text)
+        else:
+            end = followed.num_whole
         has_text = bool(piece.text)
         passed = self._release(choice, piece, max(end, choice.num_sent), None)
         if choice.num_sent < len(choice.text) or not has_text:
             # Those of half a character have no text yet.
             passed.tokens, choice.tokens = (), [*passed.tokens]
         return passed if passed.text or passed.entries or passed.tokens or passed.thoughts else None
+
+    def _may_be_at_once(self, choice: _Choice) -> bool:
+        """Return whether a listed word may be sent though it may go on as another one.
+
+        That is the first of a text: the client waits for it, and the next token would only show that it is whole.
+        """
+        return self._rules.has_whole_parts or (choice.num_sent == 0 and isinstance(self._rules.reader, TextReader))
 
     def _take(self, piece: Piece) -> _Choice:
         """Add a piece to its choice."""
@@ -222,7 +239,14 @@ class Gate:
             UnlistedTextError: A text has more new words than were asked for.
         """
         texts = [choice.text for _, choice in sorted(self._choices.items())]
-        return await asyncio.to_thread(self._rules.vocab_block, texts, cost)
+        return await self._read(self._rules.vocab_block, texts, cost)
+
+    async def _read(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what reading the answer gives; in a thread where it takes a while, for others wait for this loop."""
+        num_characters = sum(len(choice.text) for choice in self._choices.values())
+        if num_characters <= _FEW_CHARACTERS and isinstance(self._rules.reader, TextReader):
+            return work(*args, **kwargs)
+        return await asyncio.to_thread(work, *args, **kwargs)
 
 
 def to_engine_error(error: Exception, request_id: str) -> ApiError:
