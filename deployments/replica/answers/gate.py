@@ -199,7 +199,8 @@ class Gate:
 
         That is the first of a text: the client waits for it, and the next token would only show that it is whole.
         """
-        return self._rules.has_whole_parts or (choice.num_sent == 0 and isinstance(self._rules.reader, TextReader))
+        is_first = choice.followed.num_whole == choice.num_sent == 0
+        return self._rules.has_whole_parts or (is_first and isinstance(self._rules.reader, TextReader))
 
     def _take(self, piece: Piece) -> _Choice:
         """Add a piece to its choice."""

@@ -222,6 +222,16 @@ async def test_the_block_adds_up_the_words_of_all_choices_and_comes_with_the_usa
     assert read(items)[0][-1]["usage"]["completion_tokens"] > 0
 
 
+async def test_the_first_word_is_sent_as_soon_as_it_is_listed_and_others_once_they_are_whole(gate: Gate) -> None:
+    for written, sent in (
+        (("The", " cat", " s", "at", "."), ["The", " ", "cat ", "sat."]),
+        (("C", "at", " sat", "."), ["C", "at ", "sat."]),
+        (("Th", "e c", "at sat", "."), ["The ", "cat ", "sat."]),
+        (("In fr", "ont of", " the cat", "."), ["In front of", " the ", "cat."]),
+    ):
+        assert await gate.streamed(*written) == sent
+
+
 async def test_a_long_text_is_sent_as_it_grows_and_not_read_whole_for_every_part(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,9 +267,9 @@ async def test_a_word_without_spaces_is_held_until_it_cannot_be_longer(gate: Gat
 async def test_token_ids_are_held_with_their_text(gate: Gate) -> None:
     full = ListOptions(punctuation="full")
     for written, options, expected in (
-        (("The", " c", "at", "."), DEFAULT_OPTIONS, [("The ", 0), ("cat.", 4)]),
+        (("The", " c", "at", "."), DEFAULT_OPTIONS, [("The", 1), (" ", 0), ("cat.", 3)]),
         # Half a character has a token and no text yet.
-        (("The", " ", "", "\N{EM DASH}", "cat"), full, [("The ", 2), ("\N{EM DASH}", 2), ("cat", 1)]),
+        (("The", " ", "", "\N{EM DASH}", "cat"), full, [("The", 1), (" ", 1), ("\N{EM DASH}", 2), ("cat", 1)]),
     ):
         sent, _ = read(await gate.ask(Said(written), stream=True, return_token_ids=True, options=options))
         choices = [choice for one in sent[1:] for choice in one["choices"]]
