@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.choices import Choice, choices
-from tests.recogniser import CLOSE_MARKS, OPEN_MARKS, Recogniser
+from tests.recogniser import CLOSE_MARKS, OPEN_MARKS, STANDARD_MARKS, Recogniser
 from vocab.lists.cleaned import cleaned_languages
 from vocab.lists.wordlists import WordList, load_word_list, unspaced_language
 from vocab.options import ListOptions
@@ -78,7 +78,9 @@ def cut_into_parts(draw: st.DrawFn, text: str) -> Iterator[str]:
 @settings(max_examples=settings().max_examples // 2)
 @given(data=st.data(), choice=choices())
 def test_parts_are_judged_as_the_whole_of_what_was_read(lang: str, data: st.DataObject, choice: Choice) -> None:
-    words, choice = words_of(lang), {**choice, "numbers": False}
+    words, choice = words_of(lang), Choice(**{**choice, "numbers": False})
+    if choice["punctuation"] == "standard" and lang not in STANDARD_MARKS:
+        choice["punctuation"] = "full"
     reader = TextReader(WordList(lang, words, "file"), ListOptions(**choice), NUM_LISTED)
     judge = Recogniser(words, NUM_LISTED, lang, **choice)
     text = data.draw(texts(words))
