@@ -10,7 +10,16 @@ from typing import Any, Final
 import numpy as np
 
 from vocab import marks
-from vocab.arrays.kernels import Int32Array, Uint8Array, int32_at, position_of, record_at, short_kernel, uint8_at
+from vocab.arrays.kernels import (
+    Int32Array,
+    Uint8Array,
+    inlined,
+    int32_at,
+    position_of,
+    record_at,
+    short_kernel,
+    uint8_at,
+)
 from vocab.text.table import FOLLOWS_ELISION, MELTED_ROOT, MELTS, NO_RANK, PLAIN_ROOT, POSSESSABLE, TrieRecord
 
 _ANYWHERE, _SENTENCES, _NOWHERE = 0, 1, 2
@@ -167,7 +176,7 @@ def find_words(
     return num_found, end == length, goes_on
 
 
-@short_kernel
+@inlined
 def _may_end_word(reader: _Record, text: Int32Array, end: int) -> bool:
     """Return whether a word may end at a position, by what follows.
 
@@ -208,7 +217,7 @@ def _start(reader: _Record, char: int, walks: Int32Array, capitals: int, added_c
     return num
 
 
-@short_kernel
+@inlined
 def _add_walk(of: _Record, trie: int, root: int, char: int, is_capital: int, walks: Int32Array, num: int) -> int:
     node = _child(of, root, char)
     if node < 0 or num == len(walks):
@@ -217,7 +226,7 @@ def _add_walk(of: _Record, trie: int, root: int, char: int, is_capital: int, wal
     return num + 1
 
 
-@short_kernel
+@inlined
 def _advance(reader: _Record, char: int, walks: Int32Array, num: int) -> int:
     """Take all walks on by a character; return how many are left."""
     kept = 0
@@ -233,7 +242,7 @@ def _advance(reader: _Record, char: int, walks: Int32Array, num: int) -> int:
     return kept
 
 
-@short_kernel
+@inlined
 def _has_child(reader: _Record, walks: Int32Array, num: int) -> bool:
     """Return whether a word goes on from where one of the walks has come."""
     for walk in range(num):
@@ -252,12 +261,12 @@ def _is_terminal(reader: _Record, walks: Int32Array, num: int) -> bool:
     return num_ends > 0
 
 
-@short_kernel
+@inlined
 def _trie_of(reader: _Record, trie: int) -> _Record:
     return _trie_at(reader.words if trie == 0 else reader.added if trie == 1 else reader.reference)
 
 
-@short_kernel
+@inlined
 def _child(of: _Record, node: int, char: int) -> int:
     """Return the node that a character leads to from another; -1 for none."""
     first_child = int32_at(of.first_child)
@@ -286,7 +295,7 @@ def _is_left_out(reader: _Record, rank: int) -> bool:
     return position_of(int32_at(reader.left_out), 0, reader.num_left_out, rank) >= 0
 
 
-@short_kernel
+@inlined
 def _number(reader: _Record, listed: int, extra: int) -> int:
     """Return the number of a word: the rank of a listed one, or that of an added one; 0 for none."""
     if listed != NO_RANK:
@@ -307,13 +316,13 @@ def _first_at(values: Any, num: int, value: int) -> int:
     return first
 
 
-@short_kernel
+@inlined
 def gap_edge(reader: _Record, place: int, char: int) -> int:
     """Return the edge by which a character leads on from a gap state; -1 for none."""
     start = int32_at(reader.gap_start)
     return position_of(int32_at(reader.gap_labels), start[place], start[place + 1], char)
 
 
-@short_kernel
+@inlined
 def is_one(reader: _Record, char: int, flags: int) -> bool:
     return char < reader.num_classes and uint8_at(reader.classes)[char] & flags != 0

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.kernels import Int32Array, int32_at, short_kernel, uint8_at
+from vocab.arrays.kernels import Int32Array, inlined, int32_at, short_kernel, uint8_at
 from vocab.marks import BLANK
 from vocab.text.lookup import (
     AFTER_ELISION,
@@ -151,7 +151,7 @@ def _first_facts(memory: Int32Array) -> npt.NDArray[np.int64]:
     return facts
 
 
-@short_kernel
+@inlined
 def _load(lattice: Int32Array, heads: Int32Array, facts: npt.NDArray[np.int64], memory: Int32Array, start: int) -> None:
     """Put a row of memory into the lattice."""
     row, at = facts[_ROWS], memory[start + _NEXT]
@@ -332,7 +332,7 @@ def _is_better(lattice: Int32Array, row: int, other: int) -> bool:
     return False
 
 
-@short_kernel
+@inlined
 def _offer(
     lattice: Int32Array,
     heads: Int32Array,
@@ -371,7 +371,7 @@ def _offer(
     return row
 
 
-@short_kernel
+@inlined
 def _mark(
     reader: _Record,
     text: Int32Array,
