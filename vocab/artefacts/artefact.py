@@ -1,4 +1,4 @@
-"""Tries of words, and changes to them, as files: one safetensors file each, named by its digest.
+"""Tries of words, changes to them, and tables of their forms, as files: one safetensors file each, named by its digest.
 
 A file is written to a temporary name and renamed, so a reader sees a whole file or none. Nothing is unpickled. One that
 differs from what was written, in any bit, or holds another artefact is refused.
@@ -24,6 +24,7 @@ from vocab.errors import ArtefactError
 from vocab.lists.credits import attribution
 from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges
+from vocab.text.table import FormTable
 
 Array = npt.NDArray[Any]
 
@@ -88,18 +89,26 @@ class ArtefactFolder:
         Raises:
             ArtefactError: The file is missing, damaged, or holds another artefact.
         """
+        words = self._map(digest, words_from_bytes)
+        if words.digest != digest:
+            raise ArtefactError(f"the artefact {digest} holds that of another list; delete the file")
+        return words
+
+    def load_table(self, digest: str) -> FormTable:
+        """Map the table of a list's forms into memory; raises as ``load``."""
+        return self._map(digest, lambda mapped: table_from_bytes(mapped, digest))
+
+    def _map(self, digest: str, read: Callable[[Any], T]) -> T:
+        """Map an artefact file into memory and read it with ``read``; raise ``ArtefactError`` on any fault."""
         path = self.path_of(digest)
         try:
             with path.open("rb") as file:
                 # All of it is read for its checksum; mapping it at once is quicker than page by page.
                 flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
                 mapped = mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ)
-            words = words_from_bytes(mapped)
+            return read(mapped)
         except (OSError, ValueError, ArtefactError) as error:
             raise ArtefactError(f"the artefact {path.name} cannot be used: {error}; delete the file") from None
-        if words.digest != digest:
-            raise ArtefactError(f"the artefact {path.name} holds that of another list; delete the file")
-        return words
 
     def load_overlay(self, digest: str) -> Overlay:
         """Read the overlay (a request's changes to a list) of this digest.
@@ -166,6 +175,24 @@ def overlay_to_bytes(overlay: Overlay) -> bytes:
 def overlay_from_bytes(data: Any) -> Overlay:
     """Deserialize an overlay from an artefact file's bytes; raises as ``words_from_bytes``."""
     return _read_checked(data, _read_overlay)
+
+
+def table_to_bytes(table: FormTable, digest: str) -> bytes:
+    """Serialize the table of a list's forms, which its ``table_digest`` names, as the bytes of an artefact file."""
+    return write_tensors(table.arrays, {"format": FORMAT_VERSION, "digest": digest})
+
+
+def table_from_bytes(data: Any, digest: str) -> FormTable:
+    """Deserialize the table of this digest; its arrays are views of ``data``. Raises as ``words_from_bytes``."""
+
+    def read(arrays: dict[str, Array], metadata: dict[str, Any]) -> FormTable:
+        if metadata["digest"] != digest:
+            raise ValueError("it holds the forms of another list")
+        table = FormTable(**arrays)
+        table.check()
+        return table
+
+    return _read_checked(data, read)
 
 
 def _read_checked(data: Any, read: Callable[[dict[str, Array], dict[str, Any]], T]) -> T:

@@ -34,9 +34,11 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from typing_extensions import override
 
-from vocab.artefacts.artefact import ArtefactFolder, words_to_bytes
+from vocab.artefacts.artefact import ArtefactFolder, table_to_bytes, words_to_bytes
 from vocab.automaton.compiled_list import CompiledList
 from vocab.errors import ArtefactError
+from vocab.lists.wordlists import WordList
+from vocab.text.table import FormTable, table_digest
 
 T = TypeVar("T")
 
@@ -262,6 +264,20 @@ class ArtefactStore(ArtefactFolder):
     def load(self, digest: str) -> CompiledList:
         self.has(digest)
         return super().load(digest)
+
+    def table_of(self, word_list: WordList) -> FormTable:
+        """Load the table of a list's forms from here or the shared store, or make it and write it to this folder.
+
+        Raises:
+            ArtefactError: It cannot be written.
+        """
+        digest = table_digest(word_list)
+        table = self.find(digest, self.load_table)
+        if table is None:
+            self.write_bytes(digest, table_to_bytes(FormTable.of(word_list), digest), is_new=True)
+            # Not what was made: that would stay in the memory of each process.
+            table = self.load_table(digest)
+        return table
 
     def find(self, digest: str, load: Callable[[str], T]) -> T | None:
         """Load an artefact with ``load`` from this node's folder, else the shared store; None where neither has it.

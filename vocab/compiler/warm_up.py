@@ -28,6 +28,8 @@ from vocab.matching.structure.tokens import StructureTokens
 from vocab.matching.text_states import TextStates
 from vocab.options import DEFAULT_OPTIONS
 from vocab.text.changes import ListChanges
+from vocab.text.reader import TextReader
+from vocab.text.words import Dictionary
 
 _STOP = 0
 
@@ -43,6 +45,7 @@ def warm_up() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _use_words(speller)
         _use_segments(speller)
+        _use_readers()
 
 
 def _use_words(speller: Speller) -> None:
@@ -77,6 +80,15 @@ def _use_segments(speller: Speller) -> None:
             # What no text here comes to.
             empty = np.zeros(1, dtype=np.int32)
             counting.measure_ends(states.table, empty, 0, empty.copy())
+
+
+def _use_readers() -> None:
+    """Read a text in each kind of language, with changes to its list."""
+    changes = ListChanges(("d",), ("c",))
+    TextReader(WordList("fr", ("l'", "a", "c"), "inline"), DEFAULT_OPTIONS, 2, changes=changes).coverage("l'a, d")
+    chinese = WordList("zh", ("一", "一二"), "inline")
+    reader = TextReader(chinese, DEFAULT_OPTIONS, 2, reference=Dictionary(("二三",))).after("一。")
+    reader.whole_prefix_length("一二", "三")
 
 
 def _write(states: TextStates, max_tokens: int | None, text: str, speller: Speller) -> None:

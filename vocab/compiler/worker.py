@@ -138,6 +138,8 @@ class ListCompiler:
         if words is None:
             words = build()
             self._store.save(words)
+        # What answers are read by; it does not depend on the tokenizer, and stays where another list has the words.
+        self._store.table_of(words.listed.word_list)
         listed = words.listed
         return Compiled(
             digest=digest,

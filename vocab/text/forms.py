@@ -192,7 +192,7 @@ def _simple_titlecase(letter: str) -> str | None:
     return capital if letter.isalpha() and len(capital) == 1 and capital != letter else None
 
 
-_POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
+POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
 
 
 class FormRanks:
@@ -237,7 +237,7 @@ class FormRanks:
         """Yield the ranks of all words that may be written as ``text``, in no order; may repeat."""
         capital_allowed = self._case == "any" or (self._case == "sentence" and starts_sentence)
         yield from self._ranks_of_base(text, capital_allowed)
-        if self._has_possessive and text.endswith(_POSSESSIVES) and not has_apostrophe(text[:-2]):
+        if self._has_possessive and text.endswith(POSSESSIVES) and not has_apostrophe(text[:-2]):
             yield from self._ranks_of_base(text[:-2], capital_allowed)
 
     def _ranks_of_base(self, base: str, capital_allowed: bool) -> Iterator[int]:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from deployments.contract import USUAL_OPTIONS, ResolvedVocabulary
-from deployments.errors import EngineError
+from deployments.errors import ApiError, EngineError
 from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
 from vocab.errors import ArtefactError, OptionsError, StructureError
@@ -23,12 +23,13 @@ from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import MARK, GrammarReference
 from vocab.matching.structure.answers import AnswerReader
 from vocab.matching.structure.schema import PreparedSchema, StringKind
-from vocab.options import Case, ListOptions
+from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checker import TextChecker
-from vocab.text.forms import FormRanks, case_of
+from vocab.text.forms import case_of
 from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
+from vocab.text.table import FormTable, table_digest
 from vocab.text.words import ListSegments
 
 logger = logging.getLogger("ray.serve")
@@ -40,47 +41,37 @@ MAX_LISTS: Final = 1024
 """Readers, each for one N of one list; a small one takes some kilobytes."""
 
 WORD_BYTES: Final = 100
-"""Of a word in a list; as much again in the table of its forms."""
+"""Of a word in a list. The table of its forms is a file, mapped into memory."""
 
 DICTIONARY_BYTES: Final = 64 * 1024 * 1024
 """Of the reference dictionary of a language without spaces, which all of its readers share."""
-
-_SMALLEST_TABLE: Final = 4096
 
 MaskEngine = Literal["automaton", "xgrammar"]
 
 
 class ListedWords:
-    """The words of one artefact, and tables of their forms, each for as many words as several N need."""
+    """The words of one artefact, and the table of their forms."""
 
     def __init__(self, store: ArtefactStore, digest: str) -> None:
         # Only the words are kept, so that the mapped file is closed.
         words = store.load(digest)
         self.word_list = words.listed.word_list
+        self.table_digest = table_digest(self.word_list)
         self._has_capitals = words.has_capitals
-        self._tables: dict[tuple[Case, int], FormRanks] = {}
-        self._num_tabled = 0
-        self._lock = Lock()
+        self._store = store
 
     def resolve_case(self, options: ListOptions) -> ListOptions:
         """Return the options with the case resolved: a list may be the beginning of one that has capitals."""
         return replace(options, case=case_of(options, has_capitals=self._has_capitals))
 
-    def form_ranks(self, options: ListOptions, n_words: int) -> FormRanks:
-        """Return a table of the forms of the first ``n_words`` words, or of more: the next power of two."""
-        size = max(_SMALLEST_TABLE, 1 << (n_words - 1).bit_length())
-        if size >= self.word_list.num_ranks:
-            size = self.word_list.num_ranks
-        key = options.case, size
-        with self._lock:
-            if key not in self._tables:
-                self._tables[key] = FormRanks(self.word_list, options, size)
-                self._num_tabled += len(self.word_list.up_to(size).words)
-            return self._tables[key]
+    @cached_property
+    def table(self) -> FormTable:
+        """Return the table of the forms of all words, from this node's artefacts."""
+        return self._store.table_of(self.word_list)
 
     @property
     def num_bytes(self) -> int:
-        return WORD_BYTES * (len(self.word_list.words) + self._num_tabled)
+        return WORD_BYTES * len(self.word_list.words)
 
 
 class NodeList:
@@ -220,8 +211,7 @@ class NodeList:
         return self._make_reader(self._options, n_words)
 
     def _make_reader(self, options: ListOptions, n_words: int) -> TextReader:
-        form_ranks = self.listed.form_ranks(options, n_words)
-        return TextReader(self.listed.word_list, options, n_words, form_ranks, self.changes)
+        return TextReader(self.listed.word_list, options, n_words, self.listed.table, self.changes)
 
     @property
     def is_cut_anyhow(self) -> bool:
@@ -259,8 +249,9 @@ class NodeLists:
             ArtefactError: One is neither here nor where it was made, or cannot be written.
         """
 
-        async def is_there(_: NodeList) -> bool:
+        async def is_there(node_list: NodeList) -> bool:
             # The engine maps the files by itself. Asking counts as a use, so that they are not evicted.
+            self._store.has(node_list.listed.table_digest)
             return all(list(map(self._store.has, vocabulary.digests)))
 
         return await self._lists.get(vocabulary, partial(self._make, vocabulary), is_there)
@@ -282,13 +273,22 @@ class NodeLists:
         """Fetch and read a list; where an artefact is damaged, fetch all of it again."""
         await self._fetch_missing(vocabulary.digests)
         try:
-            return await asyncio.to_thread(self._read, vocabulary)
+            return await self._read(vocabulary)
         except ArtefactError as error:
             logger.warning("%s; it is fetched again", error)
         for digest in vocabulary.digests:
             await asyncio.to_thread(self._store.discard, digest)
         await self._fetch_missing(vocabulary.digests)
-        return await asyncio.to_thread(self._read, vocabulary)
+        return await self._read(vocabulary)
+
+    async def _read(self, vocabulary: ResolvedVocabulary) -> NodeList:
+        """Read a vocabulary's list from this node's artefacts, and bring the table of its forms here."""
+        listed = await asyncio.to_thread(self._listed, vocabulary.digest)
+        try:
+            await self._fetch_missing([listed.table_digest])
+        except (ArtefactError, ApiError) as error:
+            logger.info("the table of artefact %s is made here: %s", vocabulary.digest[:12], error)
+        return await asyncio.to_thread(self._make_list, vocabulary, listed)
 
     async def _fetch_missing(self, digests: Iterable[str]) -> None:
         async def is_there(digest: str) -> bool:
@@ -305,13 +305,16 @@ class NodeLists:
         logger.info("fetched artefact %s, %.1f MB", digest[:12], len(data) / 1e6)
         return digest
 
-    def _read(self, vocabulary: ResolvedVocabulary) -> NodeList:
-        """Read a vocabulary's list from this node's artefacts; lists of one artefact share its words."""
+    def _listed(self, digest: str) -> ListedWords:
+        """Return the words of an artefact, which all lists of it share."""
+        with self._lock:
+            listed = self._words.get(digest)
+            if listed is None:
+                listed = self._words[digest] = ListedWords(self._store, digest)
+            return listed
+
+    def _make_list(self, vocabulary: ResolvedVocabulary, listed: ListedWords) -> NodeList:
         changes = NO_CHANGES
         if vocabulary.changes_digest is not None:
             changes = self._store.load_overlay(vocabulary.changes_digest).changes
-        with self._lock:
-            listed = self._words.get(vocabulary.digest)
-            if listed is None:
-                listed = self._words[vocabulary.digest] = ListedWords(self._store, vocabulary.digest)
         return NodeList(listed, changes, vocabulary, self._mask_engine)

@@ -21,6 +21,7 @@ from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.grammar import write_ebnf
+from vocab.text.table import table_digest
 
 WORDS = ("the", "cat", "sat")
 CHANGED = VocabularySpec(lang="es", n_words=3, extra_words=("Ana",), exclude_words=("cat",))
@@ -47,6 +48,19 @@ async def test_an_artefact_is_fetched_once_for_all_who_want_it(world: ReplicaWor
     assert world.lists.fetched == [listed.digest]
     assert world.store.has(listed.digest)
     assert [isinstance(item, dict) for [item] in answers] == [False, False, True] * 2
+
+
+async def test_the_table_of_a_list_comes_with_it_and_is_made_where_it_cannot_be_had(world: ReplicaWorld) -> None:
+    for word in ("table", "chair"):
+        listed, table = world.add_list((*WORDS, word), "es"), table_digest(word_list((*WORDS, word)))
+        world.lists.fetched.clear()
+        world.store.discard(listed.digest)
+        world.store.discard(table)
+        if word == "chair":
+            del world.artefacts[table]
+        assert await answered(world, listed, f"the {word}", f"the {word[:-1]}") == [True, False]
+        assert world.lists.fetched == [listed.digest, table]
+        assert world.store.has(table)
 
 
 async def test_answers_are_read_by_the_options_of_their_request(world: ReplicaWorld) -> None:
@@ -161,6 +175,7 @@ class Node:
     def add(self, *words: str, lang: str = "es", n_words: int = 2) -> ResolvedVocabulary:
         made = build_words(word_list(words, lang), self._speller)
         self._store.save(made)
+        self._store.table_of(made.listed.word_list)
         return ResolvedVocabulary(digest=made.digest, lang=lang, n_words=n_words, fewest_tokens=1)
 
 
@@ -190,7 +205,7 @@ async def test_readers_of_one_list_share_its_words_and_the_dictionary_of_a_langu
     lists = node.lists()
     first, second = [await lists.get(node.add(*WORDS, n_words=number)) for number in (1, 3)]
     assert first.listed is second.listed
-    assert first.listed.form_ranks(DEFAULT_OPTIONS, 1) is first.listed.form_ranks(DEFAULT_OPTIONS, 2**63 - 1)
+    assert first.listed.table is second.listed.table
     lists = node.lists()
     for number, words in enumerate((("我们", "去"), ("我们", "来"), ("我们",)), start=1):
         await lists.get(node.add(*words, lang="zh"))

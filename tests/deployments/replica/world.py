@@ -50,10 +50,12 @@ from vocab.automaton.overlay import build_overlay
 from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.compiler.jobs import CheckStructure, Reply
+from vocab.errors import ArtefactError
 from vocab.lists.wordlists import WordList
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
+from vocab.text.table import table_digest
 
 MODEL = "m"
 WORDS = (
@@ -100,6 +102,8 @@ class Lists:
         await asyncio.sleep(0.05)
         if self.failure is not None:
             raise self.failure
+        if digest not in self._world.artefacts:
+            raise ArtefactError("it is not there")
         return self._world.artefacts[digest]
 
 
@@ -167,7 +171,9 @@ class ReplicaWorld:
         else:
             made = build_words(word_list, self.speller, has_capitals=has_capitals)
         self.store.save(made)
-        self.artefacts[made.digest] = self.store.read_bytes(made.digest)
+        self.store.table_of(made.listed.word_list)
+        for digest in (made.digest, table_digest(made.listed.word_list)):
+            self.artefacts[digest] = self.store.read_bytes(digest)
         self._lists[lang] = made
         return self.resolve(VocabularySpec(lang=lang), options)
 

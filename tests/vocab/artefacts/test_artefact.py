@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from tests.vocab.toys import can_spell, states_of, toy_speller, toy_tokenizer, toy_words
+from tests.vocab.toys import FULL, can_spell, states_of, toy_speller, toy_tokenizer, toy_words, word_list
 from vocab.artefacts.artefact import (
     Array,
     ArtefactFolder,
@@ -19,10 +19,13 @@ from vocab.artefacts.artefact import (
     words_to_bytes,
     write_tensors,
 )
+from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.compiled_list import FORMAT_VERSION, CompiledList
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.errors import ArtefactError
 from vocab.text.changes import ListChanges
+from vocab.text.reader import TextReader
+from vocab.text.table import table_digest
 
 TOKENIZER = toy_tokenizer(["sol"])
 ARRAYS: dict[str, Array] = {
@@ -204,3 +207,40 @@ def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         ArtefactFolder(tmp_path).write_bytes("a" * 64, "no bytes")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_table_is_not_read_but_made_again(folder: ArtefactFolder, tmp_path: Path) -> None:
+    listed, other = word_list(("niño", "sol", "in front of"), "en"), word_list(("sol",), "en")
+    digest, store = table_digest(listed), ArtefactStore(tmp_path / "lists", 10**8)
+    table, data = store.table_of(listed), store.read_bytes(table_digest(listed))
+    assert (store.table_of(other).num_nodes, table.num_nodes) == (5, 2 + len("niño" + "sol" + "in front of"))
+    for damage, says in (
+        (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "checksum differs"),
+        (refit(lambda _, metadata: metadata.update(digest="a" * 64)), "the forms of another list"),
+        (lambda _: folder.read_bytes(next(folder._path.iterdir()).stem), "cannot be used"),
+        (refit(lambda arrays, _: arrays["first_child"].__setitem__(3, 2**30)), "point outside"),
+        (refit(lambda arrays, _: arrays["first_child"].__setitem__(0, 0)), "point outside"),
+        (lengthen("ranks"), "do not fit"),
+        (refit(lambda arrays, _: arrays.update(labels=arrays["labels"].astype(np.int64))), "do not fit"),
+    ):
+        store.write_bytes(digest, damage(data))
+        with pytest.raises(ArtefactError, match=says):
+            store.load_table(digest)
+        np.testing.assert_array_equal(store.table_of(listed).ranks, table.ranks)
+        assert store.read_bytes(digest) == data
+
+
+def test_the_reader_refuses_the_word_that_a_damaged_trie_lets_in(words: CompiledList, tmp_path: Path) -> None:
+    """They are two programs with files of their own: what is wrong in one is seen by the other."""
+    reader = TextReader(
+        words.listed.word_list, FULL, 2, ArtefactStore(tmp_path, 10**8).table_of(words.listed.word_list)
+    )
+    assert can_spell(states_of(words, TOKENIZER, 2), TOKENIZER, "niño sol") and reader.is_text("niño sol")
+    ranks = np.where(words.ranks == 3, 1, words.ranks)
+    below = np.where(words.ranks_below == 3, 1, words.ranks_below)
+    damaged = states_of(replace(words, ranks=ranks, ranks_below=below), TOKENIZER, 2)
+    assert can_spell(damaged, TOKENIZER, "niño in front of")
+    followed = reader.follow()
+    assert followed.add("niño ")
+    assert not followed.add("in ")
+    assert (followed.num_whole, followed.num_complete, reader.is_text("niño in front of")) == (5, 4, False)

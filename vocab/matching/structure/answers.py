@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vocab.errors import StructureError
 from vocab.matching.structure.schema import (
@@ -19,7 +19,10 @@ from vocab.matching.structure.schema import (
     below,
     texts_of,
 )
-from vocab.text.reader import Coverage, TextReader
+
+if TYPE_CHECKING:
+    # A check of an answer's strings from the command line reads none of them: no compiled code is loaded for it.
+    from vocab.text.reader import Coverage, FollowedText, TextReader
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
@@ -78,7 +81,7 @@ class AnswerReader:
         reader_of: Returns the reader of strings of a kind.
     """
 
-    def __init__(self, schema: PreparedSchema, reader_of: Callable[[StringKind], TextReader]) -> None:
+    def __init__(self, schema: PreparedSchema, reader_of: "Callable[[StringKind], TextReader]") -> None:
         self.readers = [reader_of(kind) for kind in schema.kinds]
         self._root = json.loads(schema.text)
 
@@ -90,12 +93,14 @@ class AnswerReader:
         """
         return _read(text, self._root, lambda kind, one: self.readers[kind].is_text(one))
 
-    def coverage(self, text: str) -> Coverage:
+    def coverage(self, text: str) -> "Coverage":
         """Count the words of the strings in the list, as ``TextReader.coverage``: no word is counted as another's.
 
         Raises:
             ValueError: ``text`` is no answer of the schema.
         """
+        from vocab.text.reader import Coverage
+
         listed = [(self.readers[one.kind], one.text) for one in self.strings(text) if one.kind is not None]
         numbers = [word.number for reader, string in listed for word in reader.words(string)]
         # Words that were only added have numbers below 0, and no rank.
@@ -211,13 +216,14 @@ class FollowedAnswer:
 
     Attributes:
         num_whole: Characters up to the last that nothing written later can be part of.
-        num_complete: An answer is none before its end.
+        num_complete: 0: no beginning of an answer is one.
     """
 
-    num_complete = 0
+    num_complete: Final = 0
 
     def __init__(self, reader: AnswerReader) -> None:
         self._reader = reader
+        self._parts: list[str] = []
         self._num_read = 0
         self._string: _OpenString | None = None
         self.num_whole = 0
@@ -229,7 +235,16 @@ class FollowedAnswer:
 
     def add(self, text: str) -> bool:
         """Read the next part of the answer; return False where a string leaves the list."""
+        self._parts.append(text)
         return all(map(self._read, text))
+
+    def whole_prefix_length(self, following: str = "") -> int:
+        """Return what ``AnswerReader.whole_prefix_length`` returns of all that was read."""
+        return self._reader.whole_prefix_length("".join(self._parts), following)
+
+    def coverage(self) -> "Coverage":
+        """Return what ``AnswerReader.coverage`` returns of all that was read, or raise what it raises."""
+        return self._reader.coverage("".join(self._parts))
 
     def _read(self, character: str) -> bool:
         """Read a character; return whether the string in which it stands may be one of the list, or the author's."""
@@ -258,7 +273,7 @@ class _OpenString:
     def __init__(self, reader: AnswerReader) -> None:
         self._fixed = reader.fixed_texts
         # Which kind of string it is, only the whole answer says.
-        self._followed = [one.follow() for one in dict.fromkeys(reader.readers)]
+        self._followed: list[FollowedText] = [one.follow() for one in dict.fromkeys(reader.readers)]
         self._text, self._escape = "", ""
         self._ends: list[int] = []
         self.is_closed = False
