@@ -280,12 +280,12 @@ def _rank(reader: _Record, of: _Record, node: int) -> int:
     if rank > reader.n_words:
         return NO_RANK
     if not _is_left_out(reader, rank):
-        return rank
+        return int(rank)
     nodes, ranks = int32_at(of.more_nodes), int32_at(of.more_ranks)
     at = _first_at(nodes, of.num_more, node)
     while at < of.num_more and nodes[at] == node and ranks[at] <= reader.n_words:
         if not _is_left_out(reader, ranks[at]):
-            return ranks[at]
+            return int(ranks[at])
         at += 1
     return NO_RANK
 
@@ -325,4 +325,4 @@ def gap_edge(reader: _Record, place: int, char: int) -> int:
 
 @inlined
 def is_one(reader: _Record, char: int, flags: int) -> bool:
-    return char < reader.num_classes and uint8_at(reader.classes)[char] & flags != 0
+    return bool(char < reader.num_classes and uint8_at(reader.classes)[char] & flags)

@@ -122,7 +122,7 @@ def cut_length(reader_address: int, first: Int32Array, text: Int32Array, most: i
         room, logged = 4 * room, 4 * logged
     if reader.is_unspaced:
         return _cut_of_best(reader, text, lattice, heads, facts, most)
-    return facts[_CUT]
+    return int(facts[_CUT])
 
 
 @short_kernel
@@ -320,7 +320,7 @@ def _commit(
 @short_kernel
 def _packed(memory: Int32Array, state: int) -> int:
     whole, complete = np.int64(memory[NUM_WHOLE]), np.int64(memory[NUM_COMPLETE])
-    return state | whole << FLAG_BITS | complete << (FLAG_BITS + LENGTH_BITS)
+    return int(state | whole << FLAG_BITS | complete << (FLAG_BITS + LENGTH_BITS))
 
 
 @short_kernel
@@ -328,7 +328,7 @@ def _is_better(lattice: Int32Array, row: int, other: int) -> bool:
     """Return whether one row of a position is better than another: by its way, then by the gap state."""
     for field in (_MAX_RANK, _NUM_WORDS, _FROM, _PLACE_BEFORE, _WORD):
         if lattice[row, field] != lattice[other, field]:
-            return lattice[row, field] < lattice[other, field]
+            return bool(lattice[row, field] < lattice[other, field])
     return False
 
 
@@ -357,18 +357,14 @@ def _offer(
         facts[_FURTHEST] = max(facts[_FURTHEST], at)
         lattice[row, _PLACE], lattice[row, _NEXT] = place, heads[at]
         heads[at] = row
-    elif (lattice[row, _MAX_RANK], lattice[row, _NUM_WORDS], lattice[row, _FROM]) <= (max_rank, num_words, position):
-        is_better = (
-            lattice[row, _MAX_RANK] == max_rank
-            and lattice[row, _NUM_WORDS] == num_words
-            and lattice[row, _FROM] == position
-            and (place_before, word) < (lattice[row, _PLACE_BEFORE], lattice[row, _WORD])
-        )
-        if not is_better:
+    else:
+        first, second, third = lattice[row, _MAX_RANK], lattice[row, _NUM_WORDS], lattice[row, _FROM]
+        known = first, second, third, lattice[row, _PLACE_BEFORE], lattice[row, _WORD]
+        if known <= (max_rank, num_words, position, place_before, word):
             return _IS_WORSE
     lattice[row, _MAX_RANK], lattice[row, _NUM_WORDS], lattice[row, _FROM] = max_rank, num_words, position
     lattice[row, _PLACE_BEFORE], lattice[row, _WORD] = place_before, word
-    return row
+    return int(row)
 
 
 @inlined

@@ -66,10 +66,10 @@ def texts(draw: st.DrawFn, words: Sequence[str]) -> str:
     return "".join(parts[:-1]) + draw(st.sampled_from(("", ".", " ", "!", '"')))
 
 
-def cut_into_parts(draw: st.DrawFn, text: str) -> Iterator[str]:
+def cut_into_parts(data: st.DataObject, text: str) -> Iterator[str]:
     place = 0
     while place < len(text):
-        size = draw(st.integers(1, 9))
+        size = data.draw(st.integers(1, 9))
         yield text[place : place + size]
         place += size
 
@@ -85,7 +85,7 @@ def test_parts_are_judged_as_the_whole_of_what_was_read(lang: str, data: st.Data
     judge = Recogniser(words, NUM_LISTED, lang, **choice)
     text = data.draw(texts(words))
     followed, read, whole, complete = reader.follow(), "", 0, 0
-    for part in cut_into_parts(data.draw, text):
+    for part in cut_into_parts(data, text):
         goes_on, read = followed.add(part), read + part
         # Which words may follow an elision is not known before they are whole.
         assert judge.is_prefix(read) <= goes_on and (goes_on <= judge.is_prefix(read) or lang in ELIDED)

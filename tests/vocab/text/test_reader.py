@@ -13,7 +13,7 @@ from tests.worlds import World
 from vocab.lists.wordlists import WordList
 from vocab.options import Case, ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.reader import Coverage, TextReader
+from vocab.text.reader import UNKNOWN_FOLLOWING, Coverage, TextReader
 from vocab.text.table import FormTable
 
 
@@ -71,10 +71,16 @@ def test_a_text_read_in_parts_is_whole_as_far_as_it_is_at_once(
     reader = reader_of_world(world, choice)
     text = data.draw(world.likely_texts())
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)) | {0, len(text)})
-    followed, goes_on = reader.follow(), True
+    followed, goes_on, complete = reader.follow(), True, 0
     for start, end in pairwise(cuts):
         goes_on = followed.add(text[start:end])
         assert followed.num_whole <= end
+        assert complete <= followed.num_complete == reader.whole_prefix_length(text[:end], UNKNOWN_FOLLOWING)
+        complete = followed.num_complete
+        # No word and no number is cut, whatever followed.
+        assert complete == 0 or world.judge(choice).is_text(text[:complete])
+        assert reader.whole_prefix_length(text[:complete], text[complete:]) == complete
+        assert followed.whole_prefix_length() == reader.whole_prefix_length(text[:end])
         if not goes_on:
             break
     at_once = reader.follow()
@@ -82,7 +88,7 @@ def test_a_text_read_in_parts_is_whole_as_far_as_it_is_at_once(
     assert not goes_on or followed.num_whole == at_once.num_whole
     if world.judge(choice).is_text(text):
         assert goes_on
-        assert followed.num_whole == at_once.num_whole
+        assert followed.coverage() == reader.coverage(text)
         longest = max(len(word) + len("'s") for word in (*world.words, *world.extra_words))
         assert len(text) - followed.num_whole <= max(longest, 16)
 
@@ -280,6 +286,32 @@ def test_a_cut_leaves_no_pair_open_where_texts_end_with_a_word() -> None:
     reader = TextReader(WordList("en", ("the", "cat"), "file"), ListOptions(punctuation="standard"), 2)
     for text, kept in (("the (cat", "the"), ("the (cat)", "the (cat)"), ('the "cat (the) cat', "the"), ("“the", "")):
         assert text[: reader.whole_prefix_length(text)] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("the cat", "the"),
+        ("the cat ", "the cat"),
+        ("the cat(", "the cat"),
+        # What is written next may be part of these: "c.e.o", "3.5".
+        ("the c.", "the"),
+        ("the c. ", "the c."),
+        ("the c.x", "the c"),
+        ("the 3.", "the"),
+        ("the 3. ", "the 3."),
+        ("the 3.5 ", "the 3.5"),
+        ("the in front", "the in"),
+        ("the dog the", "the"),
+    ],
+)
+def test_it_cuts_before_what_may_go_on_where_it_is_not_known_what_follows(text: str, kept: str) -> None:
+    words = ("the", "cat", "c", "in", "front", "in front of", "c.e.o")
+    reader = TextReader(WordList("en", words, "file"), ListOptions(numbers=True, punctuation="full"), len(words))
+    assert text[: reader.whole_prefix_length(text, UNKNOWN_FOLLOWING)] == kept
+    followed = reader.follow()
+    lengths = [followed.num_complete for char in text if followed.add(char) is not None]
+    assert lengths == sorted(lengths) and lengths[-1] == len(kept)
 
 
 def test_it_never_cuts_behind_an_elision() -> None:

@@ -43,7 +43,7 @@ class World:
         words = data.draw(st.lists(WORDS, min_size=2, max_size=10, unique=True))
         others = data.draw(st.lists(WORDS, max_size=8))
         segmentation = data.draw(SEGMENTATIONS)
-        lang = data.draw(st.sampled_from(["zh", "ja", "th"]))
+        lang = data.draw(st.sampled_from(["zh", "zh-Hant", "ja", "th"]))
         options: dict[str, Any] = {
             "numbers": data.draw(st.booleans()),
             "layout": data.draw(st.sampled_from(["prose", "lines"])),
@@ -61,7 +61,7 @@ class World:
         self.oracle = SegmentedOracle(lang, {*words, *others, *added}, listed, segmentation, **options)
         word_list, chosen = WordList(lang, tuple(words), "file"), ListOptions(segmentation=segmentation, **options)
         self.checker = TextChecker(word_list, chosen, n_words, changes, reference=Dictionary(others))
-        marks = {"zh": "。…，“”—！\n", "ja": "。…、「」―！\n", "th": ".…, ()ๆ!\n"}[lang]
+        marks = {"zh": "。…，“”—！\n", "zh-Hant": "。…，「」《》！\n", "ja": "。…、「」―！\n", "th": ".…, ()ๆ!\n"}[lang]
         part = st.sampled_from([*sorted(listed or {"中"}), *words, *marks, *"12."])
         self.texts = st.lists(part, max_size=8).map("".join)
 
@@ -99,11 +99,16 @@ def test_what_is_followed_as_whole_never_changes(data: st.DataObject) -> None:
         size = data.draw(st.integers(1, 3))
         is_begun = followed.add(text[place : place + size])
         place += size
+        read, complete = text[:place], followed.num_complete
+        assert complete == world.reader.whole_prefix_length(read, UNKNOWN_FOLLOWING) <= followed.num_whole
+        assert complete == 0 or world.oracle.is_text(text[:complete])
+        assert followed.whole_prefix_length() == world.reader.whole_prefix_length(read)
         lengths.append((min(place, len(text)), followed.num_whole))
     if not world.oracle.is_text(text):
         return
     assert is_begun
     assert followed.is_whole
+    assert followed.coverage() == world.reader.coverage(text)
     words = world.reader.words(text)
     for written, whole in lengths:
         assert whole <= written
