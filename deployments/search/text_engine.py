@@ -299,7 +299,7 @@ class TextEngine:
 
 
 def _is_finished(output: RequestOutput) -> bool:
-    return output.finished
+    return bool(output.finished)
 
 
 def _reference_of(params: SamplingParams) -> GrammarReference | None:

@@ -162,9 +162,8 @@ class Draft:
         self._num_characters[index] += len(output.text)
         if self._parsers:
             return self._parsed(piece, self.prompts[number])
-        if is_first and not self.is_chat and self.request.echo:
-            piece.tokens = [*self.prompts[number], *piece.tokens]
-            piece.text = piece.text if self.request.return_token_ids else f"{self._texts[number]}{piece.text}"
+        if is_first and not self.is_chat and self.request.echo and not self.request.return_token_ids:
+            piece.text = f"{self._texts[number]}{piece.text}"
         return piece
 
     def _parsed(self, piece: Piece, prompt: list[int]) -> Piece | None:
@@ -190,7 +189,8 @@ class Draft:
         if not request.include_reasoning:
             # Tokens and their probabilities are those of thoughts too.
             piece.thoughts, piece.tokens, piece.entries = None, (), []
-        return None if is_silent and piece.finish is None and not piece.tokens else piece
+        names_tokens = request.return_token_ids and piece.tokens
+        return None if is_silent and piece.finish is None and not names_tokens else piece
 
 
 async def begin(

@@ -251,7 +251,8 @@ class ChatWriter(AnswerWriter):
             return piece.finish
         if self._calls is not None:
             return "tool_calls" if piece.finish == "stop" else piece.finish
-        is_required = self.draft.request.tool_choice == "required" and piece.finish == "stop"
+        request = self.draft.request
+        is_required = not request.stream and request.tool_choice == "required" and piece.finish == "stop"
         return "tool_calls" if piece.index in self._called or is_required else piece.finish
 
 
@@ -273,7 +274,8 @@ class CompletionWriter(AnswerWriter):
         prompt = None
         if piece.index in self._unnamed:
             self._unnamed.discard(piece.index)
-            prompt = self._named_tokens(self._prompt_of(piece))
+            request = self.draft.request
+            prompt = self._prompt_of(piece) if request.echo or request.return_token_ids else None
         return {
             "index": piece.index,
             "text": piece.text,

@@ -32,7 +32,7 @@ async def engine_outputs(queue: RequestOutputCollector) -> AsyncGenerator[Reques
 
 
 def is_finished(output: RequestOutput) -> bool:
-    return output.finished
+    return bool(output.finished)
 
 
 async def never() -> AsyncGenerator[RequestOutput, None]:
