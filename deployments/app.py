@@ -5,6 +5,7 @@ then the replica; batches have their lines answered by replicas.
 """
 
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from deployments.batch.api import add_batch_routes
 from deployments.batch.deployment import Batches
 from deployments.ingress.app import Ingress, max_chats
 from deployments.ingress.layers import is_loopback
+from deployments.process_setup import FRONT_VARIABLE
 from deployments.ray_private import serve_client
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.configuration import engine_config
@@ -124,7 +126,9 @@ def check_demo(host: str | None, settings: Settings) -> None:
 
 
 def _http_host() -> str | None:
-    """Return the host that Serve's proxies listen on; None if not known, as before Serve runs (``serve build``)."""
+    """Return the host that clients reach; None if not known, as before Serve runs (``serve build``)."""
+    if front := os.environ.get(FRONT_VARIABLE):
+        return front.rpartition(":")[0]
     if not ray.is_initialized():
         return None
     try:

@@ -6,6 +6,7 @@ to them as arguments.
 
 import logging
 import os
+from collections.abc import Mapping
 from pkgutil import resolve_name
 from typing import Final
 
@@ -36,6 +37,38 @@ SERVE_ENVIRONMENT: Final = {
 ``controller_options`` of the YAML files have them; Serve's processes read them before any code here runs.
 """
 
+NUM_INGRESSES: Final = 16
+"""Ports for ingresses behind a front, those included that are being replaced. Costs a refused connection each, five
+times a second."""
+
+FIRST_PORT: Final = 30_000
+"""Where Serve begins by itself, as on each node of a cluster."""
+
+DIRECT_VARIABLE: Final = "RAY_SERVE_ENABLE_DIRECT_INGRESS"
+FIRST_PORT_VARIABLE: Final = "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT"
+LAST_PORT_VARIABLE: Final = "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT"
+
+DIRECT_ENVIRONMENT: Final = {
+    # Each ingress listens on a port of its own, at the address that Serve's HTTP options have.
+    DIRECT_VARIABLE: "1",
+    FIRST_PORT_VARIABLE: str(FIRST_PORT),
+    LAST_PORT_VARIABLE: str(FIRST_PORT + NUM_INGRESSES),
+    # A front finds in less than this that an ingress ends.
+    "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",
+    # Another may have its port at once, for the front looks at each.
+    "RAY_SERVE_PORT_QUARANTINE_S": "0",
+}
+"""The same beside ``SERVE_ENVIRONMENT``, for ingresses behind a front (``deployments/front.py``)."""
+
+FRONT_VARIABLE: Final = "WORDBOUND_FRONT"
+"""The address and port that clients reach: an ingress that has it stands behind a front."""
+
+KEY_VARIABLE: Final = "WORDBOUND_FRONT_KEY"
+KEY_HEADER: Final = "x-wordbound-front"
+"""By these an ingress knows its front, and refuses what goes around it."""
+
+BARE_PORT: Final = "Serve's own port bounds no slow or hostile client: it is for a trusted network only"
+
 RAY_ENVIRONMENT: Final = {
     # At 95% of a machine's memory, whoever has taken it, Ray would end tasks to try them again: controller, ingress and
     # replica at once, which nobody tries again. The kernel ends one process, the largest of Ray's workers and theirs.
@@ -63,6 +96,16 @@ def set_up_process(settings: Settings) -> None:
         os.environ.setdefault(HF_TOKEN, settings.hf_token.get_secret_value())
     if settings.log_level is not None:
         logging.getLogger("ray.serve").setLevel(settings.log_level)
+
+
+def check_guarded(environment: Mapping[str, str] = os.environ) -> None:
+    """Raise ``RuntimeError`` unless Serve's HTTP servers are configured to drop what Serve would take from a client."""
+    if environment.get(CALLBACK_VARIABLE) != CALLBACK:
+        raise RuntimeError(
+            "Serve's proxy is not guarded against its clients. The YAML file needs the controller_options of "
+            f"serve_config.yaml, among them {CALLBACK_VARIABLE}: {CALLBACK}. Serve reads them when it starts; `serve "
+            "shutdown` ends one that runs. Without a file, set the variable on every node before Ray starts"
+        )
 
 
 def run_ready_hook() -> None:

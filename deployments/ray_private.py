@@ -1,15 +1,12 @@
 """All that the service uses of Ray that has no public name, written for Ray 2.60 with vLLM 0.29.
 
 An upgrade of Ray that moves any of it breaks here, and in ``tests/inner/test_ray_private.py``. What brings vLLM
-along is imported where it is first used: ingresses and proxies need none of it. Attributes of ``ASGIReceiveProxy`` are
-looked for where they are used (``ingress/connections``), which go on without them.
+along is imported where it is first used: ingresses and proxies need none of it.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from ray.serve._private import constants
-from ray.serve._private.http_util import ASGIReceiveProxy
 from ray.serve.context import _get_global_client
 from ray.serve.handle import DeploymentHandle
 
@@ -20,10 +17,7 @@ if TYPE_CHECKING:
     from ray.serve.llm.deployment import LLMServer
     from starlette.datastructures import State
 
-__all__ = ["ASGIReceiveProxy", "CallbackBase", "VLLMEngine", "vLLMEngineStageUDF"]
-
-SESSION_ID_HEADER: Final[str] = getattr(constants, "SERVE_SESSION_ID", "x-session-id")
-"""The header by which Serve routes a session; an operator may have given it another name."""
+__all__ = ["CallbackBase", "VLLMEngine", "vLLMEngineStageUDF"]
 
 _ENGINE: Final = "ray.llm._internal.serve.engines.vllm.vllm_engine"
 _LAZY: Final = {
@@ -38,16 +32,6 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)
-
-
-def handles_of_proxy(app: Any) -> list[Any]:
-    """Return the handles to which a proxy of Serve sends its requests; none where ``app`` is no proxy.
-
-    ``app`` is what Serve gives its proxy's middlewares: the proxy, within a middleware of Serve's own.
-    """
-    while not hasattr(app, "proxy_router") and hasattr(app, "_app"):
-        app = app._app
-    return list(getattr(getattr(app, "proxy_router", None), "handles", {}).values())
 
 
 def serve_client() -> Any:
@@ -103,10 +87,3 @@ def has_no_replica(handle: DeploymentHandle) -> bool:
     router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
     known = getattr(getattr(router, "request_router", None), "curr_replicas", None)
     return known is not None and not known and bool(handle.running_replicas_populated())
-
-
-def waits_in(handle: DeploymentHandle, request_id: str) -> bool:
-    """Return whether a request waits in this process for a replica of the deployment; False if unknown."""
-    router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
-    waiting = getattr(getattr(router, "request_router", None), "_pending_requests_to_fulfill", ())
-    return any(one.metadata.request_id == request_id and not one.future.done() for one in waiting)

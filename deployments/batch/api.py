@@ -4,6 +4,7 @@ An error crosses as a value: Serve would log an exception as a failure of the re
 """
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Self, TypeAlias
@@ -18,7 +19,7 @@ from deployments.batch.uploads import Uploads
 from deployments.contract import Caller
 from deployments.errors import ApiError, BadRequestError, InternalError, error_of, to_api_error
 from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
-from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
+from deployments.ingress.connections.reader import PART_BYTES
 from deployments.ingress.route import Handler, Routes
 from deployments.ingress.stream import caller_of, unless_client_leaves
 from deployments.protocol.answers import Batch, BatchPage, DeletedFile, File, FilePage, Job
@@ -40,6 +41,11 @@ logger = logging.getLogger("ray.serve.wordbound")
 
 PIECE_BYTES: Final = 2**20
 """Of an upload that is passed on. Costs as much memory twice on each side."""
+
+_LARGEST_PIECE_BYTES: Final = 2**20
+"""Of a file that is read, where its client takes a piece within ``_FAST_S``. Each is a call of the batch deployment."""
+
+_FAST_S: Final = 1.0
 
 _UPLOADS_AT_ONCE: Final = 4
 """Uploads of the largest size that one key may have on the disk at once, or more smaller ones."""
@@ -267,24 +273,27 @@ class FileStream(Response):
             ApiError: It cannot be read.
         """
         stream = cls(read, num_bytes, media_type, request_id)
-        stream._first = await stream._piece(0, FEW_BYTES)
+        stream._first = await stream._piece(0, PART_BYTES)
         return stream
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await unless_client_leaves(receive, self._send_pieces(scope, send))
+        await unless_client_leaves(receive, self._send_pieces(send))
 
-    async def _send_pieces(self, scope: Scope, send: Send) -> None:
-        """Send the body piece by piece; each is read when the one before is sent."""
+    async def _send_pieces(self, send: Send) -> None:
+        """Send the body piece by piece; each is read when the one before is sent, and larger if that was soon."""
         piece, self._first = self._first, b""
-        sent = 0
+        sent, largest = 0, PART_BYTES
         while True:
             sent += len(piece)
+            start = time.monotonic()
             await send({"type": "http.response.body", "body": piece, "more_body": sent < self._num_bytes})
             if sent == self._num_bytes:
                 return
             piece = b""
-            piece = await self._piece(sent, await next_piece_bytes(scope))
+            is_fast = time.monotonic() - start < _FAST_S
+            largest = min(2 * largest, _LARGEST_PIECE_BYTES) if is_fast else PART_BYTES
+            piece = await self._piece(sent, largest)
 
     async def _piece(self, offset: int, num_bytes: int) -> bytes:
         """Read the next piece of the file; raise where it is shorter than it must be."""

@@ -6,6 +6,7 @@ too), key, headers, route, limits of the key, place, then a handler.
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -20,7 +21,6 @@ from deployments.adapter_register import Register
 from deployments.errors import NotFoundError
 from deployments.ingress.adapter_loader import add_adapters
 from deployments.ingress.connections.budgets import Backlog
-from deployments.ingress.connections.proxy_callback import check_guarded
 from deployments.ingress.documents import add_documents
 from deployments.ingress.key_limits import key_limit_check
 from deployments.ingress.layers import Checks, Envelope, check_headers, check_host, key_check, known_key_check
@@ -30,7 +30,7 @@ from deployments.ingress.row_stream import ROW_HEADERS, add_rows
 from deployments.ingress.texts import add_texts, add_tokenization
 from deployments.ingress.vocabularies import add_vocabularies, add_word_tools
 from deployments.page.bundle import Bundle
-from deployments.process_setup import run_ready_hook, set_up_process
+from deployments.process_setup import BARE_PORT, FRONT_VARIABLE, check_guarded, run_ready_hook, set_up_process
 from deployments.protocol.answers import Health, Model, ModelList
 from deployments.protocol.openapi import document, documentation
 from deployments.protocol.reader import model_not_found
@@ -100,7 +100,7 @@ class IngressServer:
     Its route prefix must be ``/``: paths are compared as they were sent.
 
     Raises:
-        RuntimeError: The proxy of its node is not guarded.
+        RuntimeError: Serve's HTTP servers are not guarded.
     """
 
     def __init__(
@@ -113,6 +113,8 @@ class IngressServer:
     ) -> None:
         set_up_process(settings)
         check_guarded()
+        if FRONT_VARIABLE not in os.environ:
+            logger.warning("there is no front before this ingress: %s", BARE_PORT)
         self._settings = settings
         self._backend = Backend(replica, vocabulary, settings)
         self._mounts: list[Mount] = []

@@ -26,8 +26,7 @@ from deployments.errors import (
     printable,
     to_api_error,
 )
-from deployments.ingress.connections.read_ahead import limit_fetching
-from deployments.ingress.connections.send_ahead import SendAhead
+from deployments.ingress.connections.reader import Reader, ReadTooSlowly
 from deployments.ingress.route import raw_path
 from deployments.ingress.stream import HEADERS, ClientLeft, owner_of
 from deployments.metrics import FIRST_BYTE_SECONDS, REFUSALS, REQUEST_SECONDS, REQUESTS
@@ -42,18 +41,17 @@ CLIENT_CLOSED_REQUEST: Final = 499
 
 
 class Envelope:
-    """Give every request exactly one answer, with an ``X-Request-Id``, sent as ``SendAhead`` does."""
+    """Give every request exactly one answer, with an ``X-Request-Id``, sent as ``Reader`` does."""
 
     def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
         self._app = app
-        self._send_ahead = SendAhead(limits)
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
         elif scope["type"] == "http":
-            with self._send_ahead.limit(scope, receive, send) as limited:
-                await _Exchange(scope, limited).run(self._app, limit_fetching(receive))
+            await _Exchange(scope, Reader(send, self._limits).send).run(self._app, receive)
         else:
             await self._app(scope, receive, send)
 
@@ -74,6 +72,8 @@ class _Exchange:
             await app(self._scope, receive, self._send_with_id)
         except ClientLeft:
             await self._answer(CLIENT_CLOSED_REQUEST, b"", ())
+        except ReadTooSlowly:
+            logger.info("%s of %s was read too slowly, and is cut", self.request_id, owner_of(self._scope))
         except Exception as exception:
             error = to_api_error(exception, self.request_id)
             if isinstance(error, InternalError):

@@ -22,7 +22,7 @@ from deployments.contract import RowsItem, RowsRequest, TokensRequest
 from deployments.errors import ApiError, error_of, to_api_error
 from deployments.ingress.body import read_checked
 from deployments.ingress.connections.budgets import Backlog, release_slot
-from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
+from deployments.ingress.connections.reader import PART_BYTES, ReadTooSlowly
 from deployments.ingress.key_limits import num_prompt_tokens, take_tokens
 from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Places, Routes
@@ -163,28 +163,27 @@ class RowStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The replica makes the rest without waiting for the client, and all of it is held.
         release_slot(scope)
-        widen_window(scope, self._num_bytes)
         parts = self._as_json() if self._is_json else self._as_bytes()
         async with aclosing(self._rest), aclosing(parts):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await unless_client_leaves(receive, self._send(parts, scope, send))
 
     async def _send(self, parts: AsyncGenerator[Any], scope: Scope, send: Send) -> None:
-        """Send the parts in pieces of the size that the client's speed allows."""
-        # The last piece ends the answer: a message of its own would wait for the client once more.
+        """Send the parts in pieces of at most ``PART_BYTES``, of which short ones are joined."""
         piece = b""
         try:
             async for part in parts:
                 start = 0
-                if len(piece) + len(part) <= FEW_BYTES:
-                    # Each message is a call to the proxy, however short.
+                if len(piece) + len(part) <= PART_BYTES:
                     piece, start = piece + part, len(part)
                 while start < len(part):
                     if piece:
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
-                    end = start + await next_piece_bytes(scope)
+                    end = start + PART_BYTES
                     piece = bytes(part[start:end])
                     start = end
+        except ReadTooSlowly:
+            raise
         except Exception as exception:
             error = to_api_error(exception, self._request_id)
             logger.warning("%s of %s broke off: %s", self._request_id, owner_of(scope), error.message)

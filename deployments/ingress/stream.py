@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from deployments.contract import Answer, Caller
 from deployments.errors import ApiError, InternalError, error_of, to_api_error
 from deployments.ingress.connections.budgets import Backlog, release_slot
+from deployments.ingress.connections.reader import ReadTooSlowly
 from deployments.metrics import REFUSALS
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -157,6 +158,8 @@ class EventStream(Response):
                     last = body
             if not last.rstrip().endswith(_END_OF_STREAM):
                 raise InternalError(self._request_id)
+        except ReadTooSlowly:
+            raise
         except Exception as exception:
             error = to_api_error(exception, self._request_id)
             owner = owner_of(scope)

@@ -13,7 +13,7 @@ NO_REPEAT_NGRAM_SIZE: Final = 4
 MAX_NGRAM_SIZE: Final = 64
 
 MAX_HEADER_BYTES: Final = 64 * 1024
-"""Costs its size. The proxy, which knows no settings, ends what is beyond that."""
+"""Costs its size. HAProxy (``deployments/haproxy.cfg``) ends what is beyond that."""
 
 MAX_HEADERS: Final = 100
 """Costs a tuple each. Set by the request with 10,000 headers;
@@ -122,7 +122,7 @@ class Limits(BaseModel):
 
     max_unread_s: float = Field(default=30.0, gt=0)
     """A client that has read for so long less than ``min_read_bytes_per_s`` of an answer that waits for it is cut.
-    Costs 1 MB of ingress, proxy and kernel until then. Set by the client that reads one byte a second."""
+    Costs 0.6 MB of ingress, HAProxy and kernel until then. Set by the client that reads one byte a second."""
 
     min_read_bytes_per_s: int = Field(default=64 * 1024, ge=1)
     """Of an answer that waits for its client; one that reads less is cut when it is ``max_unread_s`` behind. Costs
@@ -202,9 +202,8 @@ class BatchLimits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_file_bytes: int = Field(default=200 * 2**20, ge=1024)
-    """Costs its size in the folder of files, and its size on the ingress's disk (``TMPDIR``) while it arrives. Serve
-    reads ahead of it in memory: 218 MiB in the ingress and 241 in the proxy for 199 MB from a fast client. OpenAI's
-    limit."""
+    """Costs its size in the folder of files, and its size on the ingress's disk (``TMPDIR``) while it arrives. Where no
+    front stands before it, Serve reads ahead of it in memory, in the ingress and in its proxy. OpenAI's limit."""
 
     max_upload_s: float = Field(default=600.0, gt=0)
     """Costs one waiting task. 200 MB over a line of 3 Mbit/s."""

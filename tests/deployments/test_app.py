@@ -11,7 +11,7 @@ from ray.serve._private.build_app import build_app
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_demo
-from deployments.process_setup import SERVE_ENVIRONMENT
+from deployments.process_setup import DIRECT_ENVIRONMENT, FRONT_VARIABLE, SERVE_ENVIRONMENT
 from deployments.settings.service import Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -45,7 +45,13 @@ def test_a_configuration_is_valid_and_builds(path: Path) -> None:
     [application] = config.applications
     assert application.import_path == "deployments.app:build"
     assert config.controller_options is not None
-    assert config.controller_options.runtime_env == {"env_vars": SERVE_ENVIRONMENT}
+    environment = config.controller_options.runtime_env["env_vars"]
+    if path.name in ("cluster.yaml", "kuberay.yaml"):
+        # Behind a front on each node.
+        assert config.http_options.host == "127.0.0.1"
+        assert environment == SERVE_ENVIRONMENT | DIRECT_ENVIRONMENT | {FRONT_VARIABLE: "0.0.0.0:8000"}
+    else:
+        assert environment == SERVE_ENVIRONMENT
     assert build(application.args) is not None
 
 

@@ -34,17 +34,17 @@ START_S: Final = 300
 class Served:
     """A running ``deployments.serving``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         self.port = free_port()
         args = {"secret_token": KEY, "model_id": MODEL, "drain_s": DRAIN_S, "batch": {"enabled": False}}
         application = {"name": "front", "import_path": "tests.deployments.serving_app:build", "args": args}
         config = {"http_options": {"host": "127.0.0.1", "port": self.port}, "applications": [application]}
         path = folder / "serve_config.yaml"
         path.write_text(yaml.safe_dump(config))
-        self._log = folder / "log"
+        self.log = folder / "log"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        environment |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
-        with self._log.open("wb") as log:
+        environment |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT), **variables}
+        with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "deployments.serving", str(path)],
                 env=environment,
@@ -63,7 +63,7 @@ class Served:
                 if self.client.get("/ready").status_code == 200:
                     return
             time.sleep(0.2)
-        raise AssertionError(self._log.read_text()[-3000:])
+        raise AssertionError(self.log.read_text()[-3000:])
 
     def family(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
@@ -79,8 +79,9 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    made = Served(tmp_path)
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
+    """What is started with the variables of the test's parameter."""
+    made = Served(tmp_path, **getattr(request, "param", {}))
     family: list[psutil.Process] = []
     try:
         made.wait_until_ready()
@@ -143,3 +144,13 @@ def test_a_second_signal_ends_everything_at_once(served: Served) -> None:
         served.process.wait(30)
         assert psutil.wait_procs(family, 30)[1] == []
         assert time.monotonic() - start < DRAIN_S - 1
+
+
+@pytest.mark.parametrize(
+    "served", [{"RAY_SERVE_HAPROXY_BINARY_PATH": "/nothing", "PATH": "/usr/bin:/bin"}], indirect=True
+)
+def test_without_haproxy_the_start_says_that_the_port_is_bare(served: Served) -> None:
+    assert "front: none" in served.log.read_text()
+    assert "for a trusted network only" in served.log.read_text()
+    assert "haproxy" not in {process.name() for process in served.family()}
+    assert served.stream(3) == "data: [DONE]"

@@ -31,9 +31,3 @@ def test_plain_dicts_become_types_of_vllm() -> None:
     )
     assert isinstance(made["structured_outputs_config"], StructuredOutputsConfig)
     assert made["max_num_seqs"] == 8
-
-
-def test_serves_proxy_has_the_queue_and_the_fetch_that_are_limited() -> None:
-    source = inspect.getsource(ray_private.ASGIReceiveProxy)
-    assert "self._queue" in source
-    assert "self._receive_asgi_messages" in source

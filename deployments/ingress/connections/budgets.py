@@ -14,6 +14,7 @@ from typing import Final
 from starlette.types import Scope
 
 from deployments.errors import OverloadedError, TooManyRequestsError
+from deployments.ingress.connections.reader import PART_BYTES
 from deployments.settings.limits import Limits
 
 SLOT: Final = "wordbound.place"
@@ -102,7 +103,7 @@ class Backlog:
         return self._answers.hold(num_bytes, owner)
 
     async def read(self, events: AsyncGenerator[str]) -> AsyncGenerator[bytes]:
-        """Yield a stream's events in UTF-8, those that came since the last yield as one.
+        """Yield a stream's events in UTF-8, those that came since the last yield together, ``PART_BYTES`` at most.
 
         Raises:
             OverloadedError: The stream was given up.
@@ -113,9 +114,10 @@ class Backlog:
         reading.add_done_callback(lambda _: stream.has_news.set())
         try:
             while stream.waiting or not reading.done():
-                await stream.has_news.wait()
-                stream.has_news.clear()
-                if body := self._take(stream):
+                if not stream.waiting:
+                    await stream.has_news.wait()
+                    stream.has_news.clear()
+                if body := self._take(stream, PART_BYTES):
                     yield body
             if stream.is_given_up:
                 raise OverloadedError("The answer was read too slowly: the service cannot hold more of it.")
@@ -123,7 +125,7 @@ class Backlog:
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-            self._take(stream)
+            self._take(stream, len(stream.waiting))
             self._streams.remove(stream)
 
     async def _collect(self, events: AsyncGenerator[str], stream: _Stream) -> None:
@@ -138,14 +140,14 @@ class Backlog:
 
     def _give_up(self, stream: _Stream) -> None:
         """Drop a stream's waiting bytes and stop reading its events."""
-        self._take(stream)
+        self._take(stream, len(stream.waiting))
         stream.is_given_up = True
         if stream.reading is not None:
             stream.reading.cancel()
 
-    def _take(self, stream: _Stream) -> bytes:
-        """Return and clear a stream's waiting bytes, and free their room."""
-        taken = bytes(stream.waiting)
-        stream.waiting = bytearray()
+    def _take(self, stream: _Stream, num_bytes: int) -> bytes:
+        """Take so many of a stream's waiting bytes, and free their room."""
+        taken = bytes(stream.waiting[:num_bytes])
+        del stream.waiting[:num_bytes]
         self._num_free += len(taken)
         return taken

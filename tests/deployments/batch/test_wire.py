@@ -10,16 +10,13 @@ import httpx
 import openai
 import pytest
 from ray.exceptions import ActorDiedError, RayActorError
-from ray.serve._private.common import RequestMetadata
-from ray.serve._private.http_util import ASGIReceiveProxy
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from starlette.datastructures import UploadFile
-from starlette.types import Message, Scope
+from starlette.types import Message
 
 from deployments.batch.api import BatchClient, FileStream
 from deployments.batch.database import StoreError
 from deployments.contract import Caller
-from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, FEW_BYTES, MANY_BYTES, SendAhead
 from deployments.ingress.stream import ClientLeft
 from deployments.storage import Location
 from tests.deployments.batch.world import FEW, BatchWorld
@@ -28,6 +25,8 @@ from tests.deployments.stand_in import across_a_handle
 
 JOBS = "/v1/batch/jobs"
 SECRET = "the secret reason"
+FEW_BYTES, MANY_BYTES = 64 * 1024, 2**20
+"""The first piece of a file that is read, and the largest."""
 
 
 @pytest.fixture
@@ -173,25 +172,24 @@ async def large_file() -> tuple[FileStream, list[int]]:
 class TestFileStream:
     async def test_of_a_file_that_nobody_reads_one_small_piece_is_read(self) -> None:
         stream, asked = await large_file()
-        scope: Scope = {CONFIRMS: CONFIRM_BYTES}
         num_sent = 0
 
-        async def fetch(_: RequestMetadata) -> bytes:
+        async def receive() -> Message:
             await asyncio.sleep(3600)
-            return b""
+            return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
             nonlocal num_sent
             num_sent += len(message.get("body", b""))
+            if num_sent:
+                await asyncio.sleep(3600)
 
-        proxied = ASGIReceiveProxy({"type": "http"}, RequestMetadata(request_id="1", internal_request_id="1"), fetch)
-        with SendAhead().limit(scope, proxied, send) as limited:
-            sending = asyncio.create_task(stream(scope, proxied, limited))
-            for _ in range(1000):
-                await asyncio.sleep(0)
-            assert (asked, num_sent) == ([0], FEW_BYTES)
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+        sending = asyncio.create_task(stream({}, receive, send))
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert (asked, num_sent) == ([0], FEW_BYTES)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
 
     async def test_nothing_more_is_read_for_a_client_that_left(self) -> None:
         stream, asked = await large_file()

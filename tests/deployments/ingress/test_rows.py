@@ -11,13 +11,13 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.contract import ReplicaRequest
-from deployments.ingress.connections.send_ahead import MANY_BYTES
 from tests.deployments.front import KEY, MODEL, Front, assert_error, client_of, wait_until
 from tests.deployments.stand_in import NUM_TOKENS, StandIn, row
 
 LOGPROBS = "/v1/logprobs"
 SCORES = "/v1/token_logprobs"
 TOKENS = "/v1/tokens"
+PART_BYTES = 64 * 1024
 
 
 def rows_of(answer: httpx.Response) -> Any:
@@ -94,10 +94,10 @@ async def test_short_parts_are_one_message_and_long_ones_are_pieces() -> None:
         return note
 
     described = {"shape": [101, 0], "vocab_size": 0, "prompt_tokens": 1}
-    short, long = [np.zeros((1, 150), np.float16)] * 100, np.ones((1, MANY_BYTES), np.float16)
+    short, long = [np.zeros((1, 150), np.float16)] * 100, np.ones((1, PART_BYTES), np.float16)
     async with client_of(Scripted(described, *short, long), key=KEY, around=noted) as client:
         await client.post(LOGPROBS, json={"prompt": "a", "dtype": "float16"})
-    assert [len(message["body"]) for message in sent[1:]] == [30_000, MANY_BYTES, MANY_BYTES]
+    assert [len(message["body"]) for message in sent[1:]] == [30_000, PART_BYTES, PART_BYTES]
     assert [message["more_body"] for message in sent[1:]] == [True, True, False]
 
 
