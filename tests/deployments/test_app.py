@@ -8,7 +8,7 @@ import pytest
 import ray
 import yaml
 from ray.serve._private.build_app import build_app
-from ray.serve.schema import ServeDeploySchema
+from ray.serve.schema import LoggingConfig, ServeDeploySchema
 
 from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_demo
 from deployments.process_setup import SERVE_ENVIRONMENT
@@ -46,6 +46,8 @@ def test_a_configuration_is_valid_and_builds(path: Path) -> None:
     assert application.import_path == "deployments.app:build"
     assert config.controller_options is not None
     assert config.controller_options.runtime_env == {"env_vars": SERVE_ENVIRONMENT}
+    assert isinstance(application.logging_config, LoggingConfig)
+    assert not application.logging_config.enable_access_log
     assert build(application.args) is not None
 
 
