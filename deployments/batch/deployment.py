@@ -21,6 +21,7 @@ from deployments.contract import LineAnswer, LineRequest
 from deployments.errors import ApiError, EngineDiedError, EngineError
 from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.protocol.reader import ChatRequestReader
+from deployments.ray_private import by_grpc
 from deployments.settings.service import Settings
 from deployments.storage import Location, StorageError
 
@@ -104,7 +105,8 @@ class ServeEngines:
         self._deployment_name = deployment_name
 
     async def answer(self, line: LineRequest) -> LineAnswer:
-        response = serve.get_deployment_handle(self._deployment_name, self._app_name).answer_line.remote(line)
+        handle = by_grpc(serve.get_deployment_handle(self._deployment_name, self._app_name))
+        response = handle.answer_line.remote(line)
         try:
             answer: LineAnswer = await response
         except asyncio.CancelledError:

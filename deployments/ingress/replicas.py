@@ -20,11 +20,11 @@ from deployments.contract import (
     ENGINE_START_S,
     ReplicaRequest,
     RowsItem,
-    TextRequest,
+    RowsRequest,
     TokensRequest,
 )
 from deployments.errors import EngineError, OverloadedError
-from deployments.ray_private import has_no_replica
+from deployments.ray_private import by_grpc, has_no_replica
 from deployments.settings.service import Settings
 from deployments.single_flight import Watch, abandon
 from deployments.vocabulary.client import VocabularyClient
@@ -54,9 +54,9 @@ class Backend:
     """What the ingress asks of the replicas and of the vocabulary deployment, over their Serve handles."""
 
     def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle, settings: Settings) -> None:
-        self._replica = replica.options(stream=True)
-        # By gRPC: a piece of a stream as an object of Ray's costs each side twice as much.
-        self._streams = replica.options(stream=True, _by_reference=False)
+        self._texts = by_grpc(replica, stream=True)
+        # Through Ray's object store, where they lie until the client has taken them.
+        self._rows = replica.options(stream=True)
         self._replicas = replica
         # The engine's own is the same for as long as the application runs.
         known = settings.engine_kwargs.get("max_model_len")
@@ -67,7 +67,7 @@ class Backend:
         self.resolve, self.ask = lists.resolve, lists.ask
         # One of a deployment that may scale to nothing is started by a request that waits for it.
         waits_for_start = settings.autoscaling.min_replicas == 0
-        self._watch = Watch(lambda: not waits_for_start and has_no_replica(self._replica))
+        self._watch = Watch(lambda: not waits_for_start and has_no_replica(self._replicas))
         # By key, the time of its last refusal and when to come back.
         self._refused: dict[str, tuple[float, int]] = {}
         # The replica refuses earlier, and knows when to come back.
@@ -83,8 +83,7 @@ class Backend:
 
         Items are ``Answer``s. Rows are a dict that describes them and then arrays, as ``RowsItem``.
         """
-        is_streamed = isinstance(request, TextRequest) and request.body.get("stream")
-        replica = self._streams if is_streamed else self._replica
+        replica = self._rows if isinstance(request, RowsRequest) else self._texts
         # A refusal of tokens says nothing of the room for chats.
         owner = None if isinstance(request, TokensRequest) else request.caller.owner
         return self._items(lambda: replica.answer.remote(request), owner)
@@ -148,7 +147,7 @@ class Backend:
             if first.done():
                 self._has_replica = True
                 return first.result()
-            if no_replica.done() or has_no_replica(self._replica):
+            if no_replica.done() or has_no_replica(self._replicas):
                 raise OverloadedError("The model is being started. Try again in a moment.", ENGINE_START_S)
             raise _no_capacity()
         finally:

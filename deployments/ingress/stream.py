@@ -6,7 +6,7 @@ Nothing is sent before the first item, which decides the status. The replica's i
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
@@ -94,7 +94,7 @@ async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream
     """
     request_id: str = request.state.request_id
     try:
-        first = await unless_client_leaves(request.receive, _first(answer))
+        first = await unless_client_leaves(request.receive, _first(answer, is_stream=is_stream))
         if is_stream and isinstance(first, str):
             return EventStream(first, answer, request_id, backlog)
         if is_stream or not isinstance(first, dict):
@@ -179,8 +179,13 @@ class EventStream(Response):
         release_slot(scope)
 
 
-async def _first(answer: AsyncGenerator[Answer]) -> Answer | None:
-    return await anext(answer, None)
+async def _first(answer: AsyncGenerator[Answer], *, is_stream: bool) -> Answer | None:
+    first = await anext(answer, None)
+    if not is_stream and first is not None:
+        # What is left is its end, which costs less than a call that is cancelled; all that was asked for is there.
+        with suppress(Exception):
+            await anext(answer, None)
+    return first
 
 
 def _event(error: ApiError) -> bytes:

@@ -1,19 +1,20 @@
 """The routes of texts: chats, completions and ``/generate``; and those of the tokens of a text."""
 
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeAlias
 
 from fastapi import Request, Response
 
-from deployments.contract import Answer, TextRequest, TokensRequest
+from deployments.contract import Answer, Caller, TextRequest, TokensRequest
 from deployments.errors import ApiError
 from deployments.ingress.body import read_checked
 from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.key_limits import num_tokens, take_tokens
 from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Places, Routes
-from deployments.ingress.stream import api_errors, caller_of, respond, unless_client_leaves
+from deployments.ingress.stream import api_errors, caller_of, respond
 from deployments.protocol.answers import ChatCompletion, Completion, DetokenizedText, Generated, Tokens
 from deployments.protocol.generate import GenerateRequest, GenerateRequestReader, rename, reshape_answer
 from deployments.protocol.generation import ChatCompletionRequest, CompletionRequest
@@ -46,18 +47,23 @@ def add_texts(
         backend.check_room(request.state.owner)
         return await read_checked(request, settings.limits, reader.read)
 
+    async def answer(chat: ChatRequest, caller: Caller) -> AsyncGenerator[Answer]:
+        """Resolve a request's vocabulary, and yield its answer from a replica."""
+        vocabulary = None
+        if chat.vocabulary is not None:
+            vocabulary = await backend.resolve(chat.vocabulary, caller.owner)
+            check_max_tokens(chat, vocabulary)
+        async with aclosing(backend.answer(TextRequest(chat.body, vocabulary, chat.decoding, caller))) as items:
+            async for item in items:
+                yield item
+
     async def respond_to(request: Request, chat: ChatRequest, reshape: Reshape | None = None) -> Response:
-        """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
+        """Charge a request's tokens, and answer it."""
         with api_errors(request, chat.list_param):
-            caller = caller_of(request)
             await take_tokens(rates, request.scope, settings, num_tokens(chat))
-            vocabulary = None
-            if chat.vocabulary is not None:
-                vocabulary = await unless_client_leaves(request.receive, backend.resolve(chat.vocabulary, caller.owner))
-                check_max_tokens(chat, vocabulary)
-            answer = backend.answer(TextRequest(chat.body, vocabulary, chat.decoding, caller))
-            answer = answer if reshape is None else reshape(answer)
-            return await respond(request, answer, is_stream=chat.is_stream, backlog=backlog)
+            items = answer(chat, caller_of(request))
+            items = items if reshape is None else reshape(items)
+            return await respond(request, items, is_stream=chat.is_stream, backlog=backlog)
 
     @text_route("/v1/chat/completions", body=ChatCompletionRequest, answer=ChatCompletion)
     async def create_chat_completion(request: Request) -> Response:

@@ -1,13 +1,14 @@
 """The routes about word lists: which there are, what words they have, and which words of a text are in one;
 and the word tools: next words, other words for one, a text in the words of a list, exercises from one."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
 from fastapi import Request, Response
 
-from deployments.contract import Tool, WordToolRequest
+from deployments.contract import Answer, Caller, Tool, WordToolRequest
 from deployments.errors import BadRequestError, NotFoundError, root_cause
 from deployments.ingress.body import read_checked, read_query, whole_number
 from deployments.ingress.connections.budgets import Backlog
@@ -27,6 +28,7 @@ from deployments.protocol.word_tools import (
     RewriteRequest,
     SwapRequest,
     ToolFields,
+    ToolRequest,
     read_check,
     read_tool,
 )
@@ -134,16 +136,22 @@ def add_word_tools(
     def tool_route(tool: Tool, **declared: Any) -> Callable[[Handler], Handler]:
         return routes.add("POST", f"/v1/vocabularies/{tool}", part="chat", places=places, **declared)
 
+    async def answer(tool: Tool, asked: ToolRequest, caller: Caller) -> AsyncGenerator[Answer]:
+        """Resolve a request's vocabulary, and yield its answer from a replica."""
+        vocabulary = await backend.resolve(asked.vocabulary, caller.owner)
+        request = WordToolRequest(tool, asked.body, vocabulary, asked.vocabulary, caller)
+        async with aclosing(backend.answer(request)) as items:
+            async for item in items:
+                yield item
+
     async def respond_to(request: Request, tool: Tool, body: type[ToolFields]) -> Response:
-        """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
+        """Charge a request's tokens, and answer it."""
         backend.check_room(request.state.owner)
         asked = await read_checked(request, settings.limits, partial(read_tool, body, served=served))
-        caller = caller_of(request)
         with api_errors(request, asked.list_param):
             await take_tokens(rates, request.scope, settings, _num_tool_tokens(tool, asked.body), _SHORTER)
-            vocabulary = await unless_client_leaves(request.receive, backend.resolve(asked.vocabulary, caller.owner))
-            answer = backend.answer(WordToolRequest(tool, asked.body, vocabulary, asked.vocabulary, caller))
-            return await respond(request, answer, is_stream=bool(asked.body.get("stream")), backlog=backlog)
+            items = answer(tool, asked, caller_of(request))
+            return await respond(request, items, is_stream=bool(asked.body.get("stream")), backlog=backlog)
 
     @tool_route("next", body=NextWordsRequest, answer=NextWords)
     async def next_words(request: Request) -> Response:

@@ -8,7 +8,7 @@ import pytest
 import ray
 import yaml
 from ray.serve._private.build_app import build_app
-from ray.serve.schema import ServeDeploySchema
+from ray.serve.schema import LoggingConfig, ServeDeploySchema
 
 from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_demo
 from deployments.process_setup import DIRECT_ENVIRONMENT, FRONT_VARIABLE, SERVE_ENVIRONMENT
@@ -52,6 +52,8 @@ def test_a_configuration_is_valid_and_builds(path: Path) -> None:
         assert environment == SERVE_ENVIRONMENT | DIRECT_ENVIRONMENT | {FRONT_VARIABLE: "0.0.0.0:8000"}
     else:
         assert environment == SERVE_ENVIRONMENT
+    assert isinstance(application.logging_config, LoggingConfig)
+    assert not application.logging_config.enable_access_log
     assert build(application.args) is not None
 
 

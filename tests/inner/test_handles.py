@@ -59,8 +59,8 @@ class Handle:
     def __init__(self, kind: Any = DeploymentResponse) -> None:
         self._kind = kind
 
-    def options(self, **_: Any) -> "Handle":
-        return Handle(DeploymentResponseGenerator)
+    def options(self, *, stream: bool, **_: Any) -> "Handle":
+        return Handle(DeploymentResponseGenerator if stream else DeploymentResponse)
 
     def running_replicas_populated(self) -> bool:
         return False

@@ -6,7 +6,6 @@ Never raises and never tries again: the batch decides what becomes of a line.
 
 import asyncio
 import logging
-import time
 from contextlib import aclosing
 from typing import Final
 
@@ -18,7 +17,6 @@ from deployments.contract import (
     LineRequest,
     ResolvedVocabulary,
     TextRequest,
-    VocabularySpec,
 )
 from deployments.errors import (
     ApiError,
@@ -36,7 +34,6 @@ from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.structures import Structures
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
-from deployments.single_flight import SingleFlight
 from deployments.vocabulary.client import VocabularyClient
 
 logger = logging.getLogger("ray.serve")
@@ -44,11 +41,6 @@ logger = logging.getLogger("ray.serve")
 _REPLACED_WAIT_S: Final = 2.0
 """Serve needs some seconds to replace what is dead, an engine or the vocabulary deployment, and all lines of a batch
 would fail meanwhile."""
-
-_RESOLVED_FOR_S: Final = 5.0
-"""A list that is replaced, or left out of the store, is seen this late."""
-
-_MAX_RESOLVED: Final = 64
 
 
 class BatchLineAnswerer:
@@ -70,7 +62,6 @@ class BatchLineAnswerer:
         self._vocabularies = vocabularies
         self._semaphore = FairSemaphore(num_sequences)
         self._priority = configuration.priority_after_chats(settings)
-        self._resolved = SingleFlight(_MAX_RESOLVED)
 
     @property
     def num_taken(self) -> int:
@@ -107,21 +98,9 @@ class BatchLineAnswerer:
     async def _vocabulary(self, chat: ChatRequest) -> ResolvedVocabulary | None:
         if chat.vocabulary is None:
             return None
-        vocabulary = await self._resolve(chat.vocabulary)
+        vocabulary = await self._vocabularies.resolve(chat.vocabulary)
         check_max_tokens(chat, vocabulary)
         return vocabulary
-
-    async def _resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        """Resolve a vocabulary once for the many lines in a row that share it; cached for seconds."""
-
-        async def ask() -> tuple[ResolvedVocabulary, float]:
-            return await self._vocabularies.resolve(spec), time.monotonic()
-
-        async def is_fresh(known: tuple[ResolvedVocabulary, float]) -> bool:
-            return 0 <= time.monotonic() - known[1] < _RESOLVED_FOR_S
-
-        resolved, _ = await self._resolved.get(spec, ask, is_fresh)
-        return resolved
 
     async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, caller: Caller) -> LineAnswer:
         request = TextRequest({**chat.body, "priority": self._priority}, vocabulary, chat.decoding, caller)

@@ -54,16 +54,11 @@ async def test_what_cannot_be_answered_is_an_error_with_its_status(world: Replic
     assert not faults
 
 
-async def test_lines_in_a_row_ask_once_for_their_list_and_later_ones_again(
-    world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lines_in_a_row_ask_once_for_their_list(world: ReplicaWorld) -> None:
     for _ in range(3):
         for words in (11, 12):
             assert isinstance(await world.line(vocab_lang="en", vocab_n_words=words), dict)
     assert [spec.n_words for spec in world.lists.asked] == [11, 12]
-    monkeypatch.setattr(batch_line, "_RESOLVED_FOR_S", 0.0)
-    await asyncio.gather(*(world.line(vocab_lang="en", vocab_n_words=11) for _ in range(4)))
-    assert {spec.n_words for spec in world.lists.asked[2:]} == {11}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from ray.exceptions import ActorDiedError
 
 from deployments.contract import ENGINE_START_S, ResolvedVocabulary, VocabularySpec
 from deployments.errors import OverloadedError
-from deployments.vocabulary.client import VocabularyClient
+from deployments.vocabulary.client import RESOLVED_FOR_S, VocabularyClient
 from deployments.vocabulary.queries import AskVocabularies, Question
 from tests.deployments.handles import Handle
 from tests.deployments.stand_in import StandIn
@@ -22,7 +22,12 @@ class Lists:
 
     dies = waits = False
 
+    def __init__(self) -> None:
+        self.owners: list[str] = []
+        """Of what was resolved."""
+
     async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | UnknownLanguageError:
+        self.owners.append(owner)
         await self._live()
         return UnknownLanguageError("There is no list 'xx'.") if spec.lang == "xx" else await StandIn().resolve(spec)
 
@@ -46,33 +51,72 @@ def deployment() -> Handle:
     return Handle(Lists())
 
 
-def client_of(deployment: Any) -> VocabularyClient:
-    return VocabularyClient(deployment, max_resolved=2)
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-async def resolved(client: VocabularyClient, spec: VocabularySpec = ENGLISH) -> ResolvedVocabulary:
-    return await asyncio.wait_for(client.resolve(spec), 60)
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
-async def test_who_is_there_is_asked_each_time(deployment: Handle) -> None:
-    """So that a list file that was replaced is seen at once."""
-    client = client_of(deployment)
-    assert await resolved(client) == await resolved(client)
+@pytest.fixture
+def client(deployment: Any, clock: Clock) -> VocabularyClient:
+    return VocabularyClient(deployment, 2, clock=clock)
+
+
+async def resolved(client: VocabularyClient, spec: VocabularySpec = ENGLISH, owner: str = "one") -> ResolvedVocabulary:
+    return await asyncio.wait_for(client.resolve(spec, owner), 60)
+
+
+async def test_a_list_is_asked_for_once_a_second_by_each_key(
+    deployment: Handle, client: VocabularyClient, clock: Clock
+) -> None:
+    """So a list file that was replaced is seen within a second, and each key asks by its own right."""
+    first = await asyncio.gather(*(resolved(client) for _ in range(3)))
+    clock.now = 0.9 * RESOLVED_FOR_S
+    assert [*first, await resolved(client)] == [await resolved(client)] * 4
+    await resolved(client, owner="two")
+    assert deployment.replica.owners == ["one", "two"]
+    clock.now = RESOLVED_FOR_S
+    await asyncio.gather(*(resolved(client) for _ in range(3)))
+    assert deployment.replica.owners == ["one", "two", "one"]
+
+
+async def test_a_list_counts_from_when_it_was_asked_for(
+    deployment: Handle, client: VocabularyClient, clock: Clock
+) -> None:
+    """A compile takes long enough to replace a file."""
+
+    async def compile_slowly() -> None:
+        clock.now += RESOLVED_FOR_S
+
+    deployment.replica._live = compile_slowly
+    await resolved(client)
+    await resolved(client)
     assert deployment.num_calls == 2
-    assert await client.ask(AskVocabularies(), "one") == b"told"
-    with pytest.raises(UnknownLanguageError):
-        await client.resolve(VocabularySpec(lang="xx"))
-    with pytest.raises(ArtefactError):
-        await client.fetch("d" * 64)
+
+
+async def test_errors_and_all_else_are_asked_for_each_time(deployment: Handle, client: VocabularyClient) -> None:
+    for _ in range(2):
+        assert await client.ask(AskVocabularies(), "one") == b"told"
+        with pytest.raises(UnknownLanguageError):
+            await client.resolve(VocabularySpec(lang="xx"))
+        with pytest.raises(ArtefactError):
+            await client.fetch("d" * 64)
+    assert deployment.num_calls == 6
 
 
 async def test_what_was_resolved_serves_while_nobody_is_there_and_all_else_is_refused_at_once(
-    deployment: Handle,
+    deployment: Handle, client: VocabularyClient, clock: Clock
 ) -> None:
-    client = client_of(deployment)
     known = await resolved(client)
     deployment.replicas.clear()
-    assert await resolved(client) == known
+    clock.now = RESOLVED_FOR_S
+    assert [await resolved(client), await resolved(client, owner="two")] == [known, known]
     for asked in (
         resolved(client, VocabularySpec(lang="es")),
         client.ask(AskVocabularies(), "one"),
@@ -84,22 +128,25 @@ async def test_what_was_resolved_serves_while_nobody_is_there_and_all_else_is_re
     assert deployment.num_calls == 1
 
 
-async def test_only_the_last_few_are_remembered(deployment: Handle) -> None:
-    client = client_of(deployment)
+async def test_only_the_last_few_are_remembered(deployment: Handle, client: VocabularyClient, clock: Clock) -> None:
     asked = [VocabularySpec(lang="en", n_words=n_words) for n_words in (100, 200, 300)]
     for spec in asked:
         await resolved(client, spec)
     deployment.replicas.clear()
+    clock.now = RESOLVED_FOR_S
     assert (await resolved(client, asked[2])).n_words == 300
     with pytest.raises(OverloadedError):
         await resolved(client, asked[0])
 
 
-async def test_who_asked_before_it_died_is_answered_too(deployment: Handle) -> None:
-    client = client_of(deployment)
+async def test_who_asked_before_it_died_is_answered_too(
+    deployment: Handle, client: VocabularyClient, clock: Clock
+) -> None:
     known = await resolved(client)
+    clock.now = RESOLVED_FOR_S
     deployment.replica.dies = True
     assert await resolved(client) == known
+    clock.now = 2 * RESOLVED_FOR_S
     deployment.replica.dies, deployment.replica.waits = False, True
     waiting = [asyncio.create_task(resolved(client, spec)) for spec in (ENGLISH, VocabularySpec(lang="es"))]
     await asyncio.sleep(0.01)
@@ -110,11 +157,17 @@ async def test_who_asked_before_it_died_is_answered_too(deployment: Handle) -> N
     assert deployment.num_cancelled == 2
 
 
-async def test_a_caller_that_leaves_cancels_its_question(deployment: Handle) -> None:
+async def test_a_question_is_cancelled_when_the_last_who_wait_for_it_have_left(
+    deployment: Handle, client: VocabularyClient
+) -> None:
     deployment.replica.waits = True
-    asked = asyncio.create_task(client_of(deployment).resolve(ENGLISH))
-    await asyncio.sleep(0.01)
-    asked.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asked
-    assert deployment.num_cancelled == 1
+    callers = [asyncio.create_task(client.resolve(ENGLISH)) for _ in range(2)]
+    for caller, num_cancelled in zip(callers, (0, 1), strict=True):
+        await asyncio.sleep(0.01)
+        assert deployment.num_cancelled == 0
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        await asyncio.sleep(0.01)
+        assert deployment.num_cancelled == num_cancelled
+    assert deployment.num_calls == 1
