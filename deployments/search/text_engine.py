@@ -26,15 +26,9 @@ from vocab.decoding.select import TextScore, choose_candidates, search_sentences
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.log_mass import UNMASKED_TOP
 from vocab.matching.reference import GrammarReference
-from vocab.vllm_plugin.client_grammars import ENDED
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 Generator = TypeVar("Generator", bound=EngineGenerator)
-
-STRUCTURE: Final = "a client's structure"
-"""The parameter that an error names, whichever field of the body the structure came from."""
-
-GRAMMAR_ENDED: Final = "it takes the engine too much processor time; make it smaller or less ambiguous"
 
 _GREEDY_BELOW: Final = 1e-5
 """vLLM takes a lower temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
@@ -85,7 +79,7 @@ class TextEngine:
             EngineStepError: A step of a search failed, and with it the whole.
             ListFaultError: The engine did not keep to the list.
             ArtefactError: The list cannot be read here.
-            VLLMValidationError: The request cannot be served: its text cannot end in time, or its grammar is too slow.
+            VLLMValidationError: The text cannot end in time.
         """
         generation = Generation()
         reference = _reference_of(params)
@@ -96,8 +90,6 @@ class TextEngine:
         # Without a prefill it is known beforehand that a text can end in time.
         if reference is not None and reference.place is not None:
             outputs = self._check_fit(outputs, params)
-        if params.structured_outputs is not None:
-            outputs = _check_grammar(outputs)
         generation.outputs = outputs
         return generation
 
@@ -305,15 +297,6 @@ def _is_finished(output: RequestOutput) -> bool:
 def _reference_of(params: SamplingParams) -> GrammarReference | None:
     grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
     return None if grammar is None else GrammarReference.parse(grammar)
-
-
-async def _check_grammar(answer: AsyncGenerator[RequestOutput, None]) -> AsyncGenerator[RequestOutput, None]:
-    """Refuse an answer whose grammar the engine ended: its text is not what the client asked for."""
-    async with aclosing(answer):
-        async for output in answer:
-            if any(completion.stop_reason == ENDED for completion in output.outputs):
-                raise VLLMValidationError(GRAMMAR_ENDED, parameter=STRUCTURE)
-            yield output
 
 
 async def _copied(answer: AsyncGenerator[RequestOutput, None], number: int) -> AsyncGenerator[RequestOutput, None]:

@@ -13,18 +13,21 @@ from ray.serve.llm.deployment import LLMServer
 from ray.serve.llm.openai_api_models import ChatCompletionRequest
 from vllm.entrypoints.generate.base.serving import build_per_request_timing_metrics
 from vllm.entrypoints.serve.utils.api_utils import get_max_tokens
-from vllm.exceptions import GenerationError, VLLMClientError
+from vllm.exceptions import GenerationError, VLLMClientError, VLLMValidationError
 from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import SamplingParams
 
 from deployments.contract import Decoding
 from deployments.errors import EngineError
-from deployments.replica.engine.engine import Request, refusal_of, serving_of
+from deployments.replica.engine.engine import STRUCTURE, Request, refusal_of, serving_of
 from deployments.search.logprobs import Entry, LogprobWriter
 from deployments.search.outcome import AnswerCost
 from deployments.search.rescued import merge
 from deployments.search.text_engine import Generation, TextEngine
 from deployments.search.token_details import DetailWriter
+from vocab.vllm_plugin.client_grammars import ENDED
+
+_GRAMMAR_ENDED: Final = "it takes the engine too much processor time; make it smaller or less ambiguous"
 
 _OF_CLIENT: Final = (ValueError, VLLMClientError, GenerationError)
 """What vLLM raises where it does not take a request, or gives it up."""
@@ -148,6 +151,8 @@ class Draft:
         index = number * (self.request.n or 1) + output.index
         if output.finish_reason == "error":
             raise GenerationError("Internal server error")
+        if output.stop_reason == ENDED:
+            raise VLLMValidationError(_GRAMMAR_ENDED, parameter=STRUCTURE)
         is_first = not self.num_written[index]
         if is_first and not output.text and not output.token_ids and output.finish_reason is None:
             # vLLM reads long prompts in parts.

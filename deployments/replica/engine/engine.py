@@ -22,10 +22,12 @@ from deployments.contract import ChatBody, Part
 from deployments.errors import EngineError
 from deployments.protocol.structure import structure_field
 from deployments.ray_private import engine_client, serving_chat, serving_completion
-from deployments.search.text_engine import STRUCTURE
 from vocab.matching.reference import write_client_grammar
 
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
+
+STRUCTURE: Final = "a client's structure"
+"""The parameter that an error names, whichever field of the body the structure came from."""
 
 _ERROR_EVENT: Final = 'data: {"error"'
 _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_len"})
