@@ -36,14 +36,14 @@ ReaderRecord: Final = np.dtype(
             *("words", "added", "reference", "added_numbers", "n_words", "left_out", "num_left_out"),
             *("capitals", "added_capitals", "gap_start", "gap_labels", "gap_targets", "gap_flags"),
             *("after_word", "after_elision", "classes", "num_classes"),
-            *("is_unspaced", "is_longest", "has_possessives", "has_elisions", "has_numbers", "may_end", "start"),
+            *("is_unspaced", "is_longest", "has_possessives", "has_elisions", "has_numbers", "may_end"),
         )
     ]
 )
 """A reader for compiled code. The addresses of three ``TrieRecord``: the list's, of added words and of the dictionary,
 0 for none; the numbers of the added words; N, and the ranks left out, ascending. Where words of the first two tries
-take capitals; the arrays of the gap automaton; the classes of characters. What the language and the options are, which
-flags a gap state has one of where texts may end, and the gap state where they begin."""
+take capitals; the arrays of the gap automaton; the classes of characters. What the language and the options are, and
+which flags a gap state has one of where texts may end."""
 
 reader_at: Final = record_at(ReaderRecord)
 _trie_at: Final = record_at(TrieRecord)

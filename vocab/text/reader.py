@@ -3,7 +3,6 @@
 Exact on the definition that the token automaton enforces, by a program of its own (``vocab.text.reading``).
 """
 
-import codecs
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from vocab.text.forms import (
     resolve_case,
 )
 from vocab.text.gaps.automaton import build_gap_automaton, last_word, place_after
-from vocab.text.table import NO_RANK, FormTable
+from vocab.text.table import NO_RANK, FormTable, code_points
 from vocab.text.words import Dictionary
 
 UNKNOWN_FOLLOWING: Final = "\uffff"
@@ -125,13 +124,12 @@ class TextReader:
 
     def _begin(self) -> None:
         """Make what a text that is not begun has in memory."""
-        self._record["start"] = self._start
         self._first = np.zeros(_FIRST_MEMORY, dtype=np.int32)
         self._first[[reading.NUM_ROWS, reading.NUM_CHARS]] = 1
         self._first[reading.HEADER : reading.HEADER + reading.ROW] = self._start, 0, 0, -1, -1, 0, -1, 0
         self._address = address_of(self._record)
         self._first_state = int(
-            reading.read_on(self._address, self._first, np.empty((1, reading.LOG_ROW), np.int32), _code_points(""))
+            reading.read_on(self._address, self._first, np.empty((1, reading.LOG_ROW), np.int32), code_points(""))
         )
 
     @property
@@ -209,7 +207,7 @@ class TextReader:
         """
         if following == UNKNOWN_FOLLOWING:
             return self._read(text).num_complete
-        whole = _code_points("\0" + text + following)
+        whole = code_points("\0" + text + following)
         return int(reading.cut_length(self._address, self._first, whole, len(text)))
 
     def follow(self) -> "FollowedText":
@@ -240,7 +238,7 @@ class TextReader:
         In a language without spaces, whether a run breaks off inside a word, and its beginning is none.
         """
         if self._word_list.is_unspaced:
-            return bool(lookup.breaks_off(self._address, _code_points(word)))
+            return bool(lookup.breaks_off(self._address, code_points(word)))
         is_word = any(self._listed(word, starts_sentence=True)) or (
             self._added is not None and any(self._ranks(self._added, "sentence", word, True))
         )
@@ -275,7 +273,7 @@ class FollowedText:
         """Read the next part of the text; return False where the text is no beginning of an allowed one."""
         if text:
             self._parts.append(text)
-            part = _code_points(text)
+            part = code_points(text)
             while (state := reading.read_on(self._reader._address, self._memory, self._log, part)) < 0:
                 self._make_room(state, len(part))
             self._state = state
@@ -348,15 +346,6 @@ class FollowedText:
         if not self.is_complete:
             raise ValueError("not a complete text of this list")
         return reading.read_words(self._memory, self._log)
-
-
-_encode: Final = codecs.getencoder("utf-32-le")
-_INT32: Final = np.dtype(np.int32)
-
-
-def _code_points(text: str) -> Int32Array:
-    # The encoder itself, and the type made before: 0.3 µs instead of 1.
-    return np.frombuffer(_encode(text, "surrogatepass")[0], _INT32)
 
 
 _GAP_FLAGS: Final = (
