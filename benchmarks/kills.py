@@ -4,8 +4,7 @@
 
 Starts the demo's application twice. In the first, its parts are killed with SIGKILL, one after another, while a client
 of each kind asks once a second; then it is ended by SIGINT, and the second by SIGTERM, with ``--streams`` streams under
-way, of which every second one is longer than the drain. ``HAProxy`` runs, and is killed, with
-``RAY_SERVE_ENABLE_HA_PROXY=1`` in the environment. Takes about ten minutes.
+way, of which every second one is longer than the drain. Takes about ten minutes.
 """
 
 import argparse

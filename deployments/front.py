@@ -105,8 +105,9 @@ class Front:
         self.host, self.port, self.first_port = host, port, first_port
         self._key = key
         self._certificate = certificate
-        self._folder = Path(tempfile.mkdtemp(prefix="front-"))
-        self._is_draining = self._is_stopping = False
+        self._folder = Path()
+        self._is_draining = False
+        self._is_stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._has_started = threading.Event()
         self._fault: str | None = None
@@ -128,6 +129,7 @@ class Front:
         Raises:
             FrontError: It does not start, as where its port is taken.
         """
+        self._folder = Path(tempfile.mkdtemp(prefix="front-"))
         self._write()
         threading.Thread(target=self._run, name="front", daemon=True).start()
         self._has_started.wait(_START_S)
@@ -143,11 +145,11 @@ class Front:
 
     def stop(self) -> None:
         """End HAProxy with all its connections."""
-        self._is_stopping = True
+        self._is_stopping.set()
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
         self.start()
@@ -158,7 +160,7 @@ class Front:
 
     def _run(self) -> None:
         """Start HAProxy again and again until ``stop``; it ends with this thread."""
-        while not self._is_stopping:
+        while not self._is_stopping.is_set():
             log = self._folder / "log"
             process = self._process = self._popen(log)
             while process.poll() is None and not self._listens():
@@ -166,7 +168,7 @@ class Front:
             if process.poll() is None:
                 self._has_started.set()
             status = process.wait()
-            if self._is_stopping:
+            if self._is_stopping.is_set():
                 return
             if not self._has_started.is_set():
                 self._fault = f"HAProxy does not start ({status}):\n{log.read_text(errors='replace').strip()}"
@@ -258,15 +260,18 @@ def _write_errors(folder: Path) -> Iterator[str]:
         yield f"http-error status {status} content-type application/json file {body} {headers}"
 
 
-def free_ports(number: int) -> int:
-    """Return the first of so many ports in a row that are free on loopback.
+def free_ports(number: int, besides: int) -> int:
+    """Return the first of so many ports in a row that are free on loopback, ``besides`` not among them.
 
     Raises:
         FrontError: There are none.
     """
     for first in random.sample(_PORTS[:-number:number], 64):
+        ports = range(first, first + number)
+        if besides in ports:
+            continue
         with ExitStack() as stack, suppress(OSError):
-            for port in range(first, first + number):
+            for port in ports:
                 stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
             return first
     raise FrontError(f"there are no {number} free ports in a row on 127.0.0.1")
@@ -282,11 +287,12 @@ def front_of(config: dict[str, Any]) -> Front | None:
         return None
     http = config["http_options"] = {**config.get("http_options", {})}
     files = http.pop("ssl_certfile", None), http.pop("ssl_keyfile", None)
-    first = free_ports(1 + NUM_INGRESSES)
+    port = http.get("port", 8000)
+    first = free_ports(1 + NUM_INGRESSES, port)
     front = Front(
         haproxy,
         http.get("host") or "127.0.0.1",
-        http.get("port", 8000),
+        port,
         first_port=first + 1,
         key=secrets.token_hex(16),
         certificate=files if None not in files else None,

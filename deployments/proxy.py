@@ -1,8 +1,8 @@
 """Serve's callback for its HTTP servers, ``deployments.proxy:middlewares``: drops what Serve would take from a client.
 
-Serve takes the request id, a deadline, "do not stop when I leave", a model and a session to route by from the client,
-keeps a router entry for each model and session for ever, and shows its routes without a key. It calls ``middlewares``
-for its own proxy and for an ingress that listens itself; the ingress does not start without it.
+Serve takes the request id, a deadline, "do not stop when I leave", a trace, a model and a session to route by from the
+client, keeps a router entry for each model and session for ever, and shows its routes without a key. It calls
+``middlewares`` for its own proxy and for an ingress that listens itself; the ingress does not start without it.
 """
 
 import hmac
@@ -29,6 +29,8 @@ _TRUSTED_BY_SERVE: Final = frozenset(
         "x-session-id",
         # An operator may have given it another name.
         os.environ.get("RAY_SERVE_SESSION_ID_HEADER_KEY", "x-session-id"),
+        "traceparent",
+        "tracestate",
         KEY_HEADER,
     )
 )
