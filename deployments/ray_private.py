@@ -81,8 +81,8 @@ def normalize_engine_kwargs(kwargs: dict[str, Any]) -> dict[str, Any]:
 def by_grpc(handle: DeploymentHandle, *, stream: bool = False) -> DeploymentHandle:
     """Return a handle that calls its deployment by gRPC; with ``stream`` one of generators.
 
-    As an object of Ray's each answer, and each piece of one, costs both processes more than twice as much. What has
-    many megabytes is better there: by gRPC it is copied four times on the event loops. A handle keeps the choice of the
+    As an object of Ray's each answer, and each piece of one, costs both processes twice as much. What has many
+    megabytes is better there: by gRPC it is copied several times on the event loops. A handle keeps the choice of the
     process that deploys the application, so ``RAY_SERVE_USE_GRPC_BY_DEFAULT`` in the others does not count.
     All that travels can be pickled as it is; Serve's own way, for what was defined in a notebook, takes much longer.
     """

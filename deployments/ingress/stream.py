@@ -23,6 +23,8 @@ logger = logging.getLogger("ray.serve.wordbound")
 
 _END_OF_STREAM: Final = b"data: [DONE]"
 
+_END_S: Final = 0.1
+
 T = TypeVar("T")
 
 
@@ -181,10 +183,11 @@ class EventStream(Response):
 
 async def _first(answer: AsyncGenerator[Answer], *, is_stream: bool) -> Answer | None:
     first = await anext(answer, None)
-    if not is_stream and first is not None:
-        # What is left is its end, which costs less than a call that is cancelled; all that was asked for is there.
+    if not is_stream and isinstance(first, dict):
+        # It is all there. To read its end costs less than to cancel the call, if it comes soon.
         with suppress(Exception):
-            await anext(answer, None)
+            async with asyncio.timeout(_END_S):
+                await anext(answer, None)
     return first
 
 

@@ -55,7 +55,8 @@ def test_the_front_is_ready_when_the_graph_is_and_healthy_in_any_case(front: Fro
 
 
 class Replies:
-    """A replica whose answers are these items, or stall where there are none; ``others`` are those of later answers."""
+    """A replica whose answers are these items, and stall after them, or end with None; ``others`` are those of later
+    answers."""
 
     def __init__(self, *items: Any, others: tuple[Any, ...] | None = None) -> None:
         self._items = items
@@ -67,6 +68,8 @@ class Replies:
         for item in self._items if self.num_asked == 1 else self._others:
             if isinstance(item, Exception) and not isinstance(item, ApiError):
                 raise item
+            if item is None:
+                return
             yield item
         await asyncio.sleep(3600)
 
@@ -81,6 +84,15 @@ def over(replies: Replies, **settings: Any) -> tuple[Handle, httpx.AsyncClient]:
     return handle, client_of(
         Backend(handle, handle, Settings(secret_token=KEY, **settings)), key=KEY, keys=KEY_SETTINGS
     )
+
+
+async def test_a_whole_answer_is_read_to_its_end_unless_that_fails_or_does_not_come() -> None:
+    whole: dict[str, Any] = {"choices": []}
+    for items, num_cancelled in (((whole, None), 0), ((whole, RuntimeError("late")), 0), ((whole,), 1)):
+        handle, client = over(Replies(BEGUN, *items))
+        async with client:
+            assert (await client.post(CHAT, json=chat_body())).json() == whole
+        assert handle.num_cancelled == num_cancelled, items
 
 
 @pytest.fixture
