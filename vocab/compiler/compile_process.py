@@ -26,7 +26,7 @@ from vocab.compiler.jobs import CheckStructure, Job, Reply
 from vocab.errors import CompileError, CompileTimeoutError, ListTooLargeError, VocabularyError
 
 START_DEADLINE_S: Final = 300.0
-"""Reading a large tokenizer takes 10 s, and on a new machine numba makes its machine code first, 80 s on one core."""
+"""Reading a large tokenizer takes 10 s, and on a new machine numba makes its machine code first, 100 s on one core."""
 
 _LOOK_S: Final = 0.2
 """How often a process at work is checked."""

@@ -35,7 +35,7 @@ _STOP = 0
 
 
 def warm_up() -> None:
-    """Load the machine code of compile, load, mask and step for all kinds of lists, or make it, which takes 45 s.
+    """Load the machine code of compile, load, mask and step for all kinds of lists, or make it, which takes 65 s.
 
     For every process of a service at its start. Every kernel runs here once, with the types of arguments that it has
     everywhere. One process makes it, and the others wait to load it.

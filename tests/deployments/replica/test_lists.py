@@ -21,7 +21,6 @@ from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.grammar import write_ebnf
-from vocab.text.table import table_digest
 
 WORDS = ("the", "cat", "sat")
 CHANGED = VocabularySpec(lang="es", n_words=3, extra_words=("Ana",), exclude_words=("cat",))
@@ -52,7 +51,9 @@ async def test_an_artefact_is_fetched_once_for_all_who_want_it(world: ReplicaWor
 
 async def test_the_table_of_a_list_comes_with_it_and_is_made_where_it_cannot_be_had(world: ReplicaWorld) -> None:
     for word in ("table", "chair"):
-        listed, table = world.add_list((*WORDS, word), "es"), table_digest(word_list((*WORDS, word)))
+        known = set(world.artefacts)
+        listed = world.add_list((*WORDS, word), "es")
+        [table] = world.artefacts.keys() - known - {listed.digest}
         world.lists.fetched.clear()
         world.store.discard(listed.digest)
         world.store.discard(table)

@@ -55,7 +55,6 @@ from vocab.lists.wordlists import WordList
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
-from vocab.text.table import table_digest
 
 MODEL = "m"
 WORDS = (
@@ -172,8 +171,8 @@ class ReplicaWorld:
             made = build_words(word_list, self.speller, has_capitals=has_capitals)
         self.store.save(made)
         self.store.table_of(made.listed.word_list)
-        for digest in (made.digest, table_digest(made.listed.word_list)):
-            self.artefacts[digest] = self.store.read_bytes(digest)
+        for path in self.store.path_of(made.digest).parent.glob("*.safetensors"):
+            self.artefacts.setdefault(path.stem, path.read_bytes())
         self._lists[lang] = made
         return self.resolve(VocabularySpec(lang=lang), options)
 

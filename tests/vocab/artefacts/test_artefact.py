@@ -25,7 +25,6 @@ from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.errors import ArtefactError
 from vocab.text.changes import ListChanges
 from vocab.text.reader import TextReader
-from vocab.text.table import table_digest
 
 TOKENIZER = toy_tokenizer(["sol"])
 ARRAYS: dict[str, Array] = {
@@ -211,8 +210,10 @@ def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path) -> None:
 
 def test_a_damaged_table_is_not_read_but_made_again(folder: ArtefactFolder, tmp_path: Path) -> None:
     listed, other = word_list(("niño", "sol", "in front of"), "en"), word_list(("sol",), "en")
-    digest, store = table_digest(listed), ArtefactStore(tmp_path / "lists", 10**8)
-    table, data = store.table_of(listed), store.read_bytes(table_digest(listed))
+    store = ArtefactStore(tmp_path / "tables", 10**8)
+    table = store.table_of(listed)
+    [digest] = [path.stem for path in (tmp_path / "tables").iterdir()]
+    data = store.read_bytes(digest)
     assert (store.table_of(other).num_nodes, table.num_nodes) == (5, 2 + len("niño" + "sol" + "in front of"))
     for damage, says in (
         (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "checksum differs"),

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,11 +11,11 @@ from hypothesis import strategies as st
 from tests.changed_worlds import ALL_WORLDS
 from tests.choices import TELLING_CHOICES, Choice, choice_id, choices
 from tests.worlds import World
+from vocab.artefacts.store import ArtefactStore
 from vocab.lists.wordlists import WordList
 from vocab.options import Case, ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.reader import UNKNOWN_FOLLOWING, Coverage, TextReader
-from vocab.text.table import FormTable
 
 
 def reader_of(*words: str, lang: str = "en", n_words: int = 100, case: Case = "auto") -> TextReader:
@@ -159,19 +160,19 @@ def test_words_that_share_a_rank_are_different_words() -> None:
     assert not reader.is_text("cat")
 
 
-def test_readers_of_several_changes_share_their_table() -> None:
+def test_readers_of_several_changes_share_their_table(tmp_path: Path) -> None:
     """Where one spelling has several ranks, leaving the best out leaves the others."""
     forms = WordList("en", ("the", "it's", "be", "it’s", "its"), "file", (1, 2, 2, 3, 4))
-    table = FormTable.of(forms)
+    table = ArtefactStore(tmp_path, 10**8).table_of(forms)
     assert TextReader(forms, ListOptions(punctuation="full"), 4, table).coverage("it’s") == Coverage(1, 1, 2)
     without_be = TextReader(forms, ListOptions(punctuation="full"), 4, table, ListChanges((), ("be",)))
     assert without_be.coverage("it's") == Coverage(1, 1, 3)
     assert not TextReader(forms, ListOptions(punctuation="full"), 4, table, ListChanges((), ("it’s",))).is_text("it's")
 
 
-def test_readers_of_several_n_and_options_share_their_table() -> None:
+def test_readers_of_several_n_and_options_share_their_table(tmp_path: Path) -> None:
     word_list, options = WordList("en", ("the", "cat", "catalogue"), "file"), ListOptions(punctuation="full")
-    table = FormTable.of(word_list)
+    table = ArtefactStore(tmp_path, 10**8).table_of(word_list)
     assert not TextReader(word_list, options, 2, table).is_text("the catalogue")
     assert TextReader(word_list, options, 3, table).is_text("the catalogue")
     assert TextReader(word_list, options, 10**9, table).is_text("the Catalogue")
@@ -311,7 +312,14 @@ def test_it_cuts_before_what_may_go_on_where_it_is_not_known_what_follows(text: 
     assert text[: reader.whole_prefix_length(text, UNKNOWN_FOLLOWING)] == kept
     followed = reader.follow()
     lengths = [followed.num_complete for char in text if followed.add(char) is not None]
-    assert lengths == sorted(lengths) and lengths[-1] == len(kept)
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == followed.whole_prefix_length(UNKNOWN_FOLLOWING) == len(kept)
+
+
+def test_a_list_without_words_has_numbers_at_most() -> None:
+    for numbers in (False, True):
+        reader = TextReader(WordList("en", (), "inline"), ListOptions(numbers=numbers), 1)
+        assert (reader.is_text("3"), reader.is_text("the")) == (numbers, False)
 
 
 def test_it_never_cuts_behind_an_elision() -> None:

@@ -30,7 +30,8 @@ def check(world: World, text: str) -> None:
     followed = world.reader.follow()
     for part in parts(random.Random(len(text)), text):
         assert followed.add(part), (world.schema, text)
-    assert followed.num_whole == len(text)
+    assert followed.num_whole == followed.whole_prefix_length() == len(text)
+    assert followed.coverage() == world.reader.coverage(text)
 
 
 @pytest.mark.parametrize("seed", range(150))
