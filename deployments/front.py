@@ -132,10 +132,9 @@ class Front:
         self._folder = Path(tempfile.mkdtemp(prefix="front-"))
         self._write()
         threading.Thread(target=self._run, name="front", daemon=True).start()
-        self._has_started.wait(_START_S)
-        if self._fault is not None:
+        if not self._has_started.wait(_START_S) or self._fault is not None:
             self.stop()
-            raise FrontError(self._fault)
+            raise FrontError(self._fault or f"HAProxy did not start within {_START_S:g} s")
 
     def drain(self) -> None:
         """Answer new requests with 503 from now on; those under way go on."""
