@@ -224,6 +224,7 @@ class Front:
             key=self._key or "none",
             errors="\n    ".join(_write_errors(self._folder)),
             state="disabled" if self._is_draining else "",
+            num_servers=NUM_INGRESSES,
             servers="\n    ".join(f"server {name} 127.0.0.1:{port}" for name, port in self._servers()),
         )
         (self._folder / "haproxy.cfg").write_text(text)

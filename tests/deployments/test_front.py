@@ -369,7 +369,8 @@ def open_streams(world: World, number: int) -> list[socket.socket]:
     """Connections with a stream each that has begun."""
     connections = [world.post(CHAT, chat_body("slowly", stream=True, max_tokens=1000)) for _ in range(number)]
     for connection in connections:
-        assert connection.recv(12) == b"HTTP/1.1 200"
+        begun = connection.recv(4096)
+        assert begun.startswith(b"HTTP/1.1 200"), begun
     return connections
 
 

@@ -100,8 +100,8 @@ async def test_token_details_come_with_the_text_of_their_tokens(
     choices = [choice for one in sent for choice in one["choices"] if "content" in choice["delta"]]
     assert all(choice["logprobs"] is None for choice in choices)
     texts = [(one["delta"]["content"], [bytes(token["bytes"]) for token in one["token_details"]]) for one in choices]
-    # Until a word is known to be whole it waits, and so do its tokens; the blank after it is a part of the next.
-    listed = [("The ", [b"The"]), ("cat.", [b" cat", b"."])]
+    # After the first word, one waits until it is known to be whole, and so do its tokens; a blank is a part of the next.
+    listed = [("The", [b"The"]), (" ", []), ("cat.", [b" cat", b"."])]
     assert texts[1:] == (listed if is_listed else [("The", [b"The"]), (" cat", [b" cat"]), (".", [b"."])])
     details = [one for choice in choices for one in choice["token_details"]]
     assert [one["prob"] for one in details] == pytest.approx([math.exp(log_p) for log_p in (-0.5, -3, 0)])
