@@ -100,7 +100,7 @@ async def test_token_details_come_with_the_text_of_their_tokens(
     choices = [choice for one in sent for choice in one["choices"] if "content" in choice["delta"]]
     assert all(choice["logprobs"] is None for choice in choices)
     texts = [(one["delta"]["content"], [bytes(token["bytes"]) for token in one["token_details"]]) for one in choices]
-    # After the first word, one waits until it is known to be whole, and so do its tokens; a blank is a part of the next.
+    # After the first word, one waits until it is known to be whole, and so do its tokens.
     listed = [("The", [b"The"]), (" ", []), ("cat.", [b" cat", b"."])]
     assert texts[1:] == (listed if is_listed else [("The", [b"The"]), (" cat", [b" cat"]), (".", [b"."])])
     details = [one for choice in choices for one in choice["token_details"]]
