@@ -120,7 +120,7 @@ class TextEngine:
             # vLLM refuses several texts at temperature 0, which are the same; OpenAI does not.
             num_copies, params.n = params.n, 1
         answer: AsyncGenerator[RequestOutput, None]
-        answer = self._client.generate(prompt, params, request_id, **{**options, "trace_headers": _trace_headers()})
+        answer = self._client.generate(prompt, params, request_id, **{**options, "trace_headers": trace_headers()})
         if params.output_kind == RequestOutputKind.DELTA:
             answer = self.pacer.pace(answer, _is_finished)
         return answer if num_copies == 1 else _copied(answer, num_copies)
@@ -364,7 +364,7 @@ def _add_score(score: TextScore, completion: CompletionOutput, *, is_masked: boo
     )
 
 
-def _trace_headers() -> dict[str, str] | None:
+def trace_headers() -> dict[str, str] | None:
     """Return the headers by which a span of vLLM's becomes part of the current one; None without tracing."""
     headers: dict[str, str] = {}
     propagate.inject(headers)

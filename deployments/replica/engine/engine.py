@@ -12,6 +12,7 @@ from uuid import uuid4
 from pydantic import PrivateAttr, ValidationError
 from ray.serve.llm.deployment import LLMServer
 from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionRequest
+from starlette.requests import Request as HttpRequest
 from typing_extensions import override
 from vllm.exceptions import GenerationError, VLLMClientError
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
@@ -22,6 +23,7 @@ from deployments.contract import ChatBody, Part
 from deployments.errors import EngineError
 from deployments.protocol.structure import structure_field
 from deployments.ray_private import engine_client, serving_chat, serving_completion
+from deployments.search.text_engine import trace_headers
 from vocab.matching.reference import write_client_grammar
 
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
@@ -190,7 +192,8 @@ async def answer(server: LLMServer, request: Request) -> AsyncGenerator[Part, No
     serving = serving_of(server, request)
     is_chat = isinstance(request, ChatCompletionRequest)
     try:
-        made = await (serving.create_chat_completion(request) if is_chat else serving.create_completion(request))
+        create = serving.create_chat_completion if is_chat else serving.create_completion
+        made = await create(request, _http_request())
     except (ValueError, VLLMClientError) as error:
         raise refusal_of(request, serving.create_error_response(error).error.model_dump()) from None
     if hasattr(made, "error"):
@@ -203,6 +206,14 @@ async def answer(server: LLMServer, request: Request) -> AsyncGenerator[Part, No
             if event.startswith(_ERROR_EVENT):
                 raise refusal_of(request, json.loads(event.removeprefix("data:"))["error"])
             yield event
+
+
+def _http_request() -> HttpRequest | None:
+    """Return a request over HTTP from which vLLM's server takes the current trace; None without tracing."""
+    if (headers := trace_headers()) is None:
+        return None
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return HttpRequest({"type": "http", "headers": raw, "state": {}})
 
 
 def refusal_of(request: Request, error: Mapping[str, Any]) -> EngineError:

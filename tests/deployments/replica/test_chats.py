@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from deployments.adapter_files import Adapter, Card
 from deployments.contract import Decoding
@@ -114,6 +115,19 @@ async def test_token_details_come_with_the_text_of_their_tokens(
     # The default may be more than the service allows.
     await small.ask(small.vocabulary if is_listed else None, stream=True, stream_options={"token_details": True})
     assert small.params.logprobs == 0
+
+
+async def test_a_trace_goes_on_in_the_engine(world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def is_tracing_enabled() -> bool:
+        return True
+
+    monkeypatch.setattr(world.engine, "is_tracing_enabled", is_tracing_enabled)
+    span = NonRecordingSpan(SpanContext(trace_id=10, span_id=11, is_remote=False, trace_flags=TraceFlags(1)))
+    with use_span(span):
+        for vocabulary in (None, world.vocabulary):
+            await world.ask(vocabulary)
+            headers = world.engine.requests[-1][3]["trace_headers"]
+            assert headers["traceparent"] == f"00-{10:032x}-{11:016x}-01"
 
 
 async def test_what_must_not_come_twice_is_part_of_the_constraint_and_a_default_of_the_service(
