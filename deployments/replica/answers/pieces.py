@@ -149,10 +149,10 @@ class Draft:
     def _piece(self, number: int, output: CompletionOutput) -> Piece | None:
         """Turn an output for a prompt into a piece; None where it says nothing yet."""
         index = number * (self.request.n or 1) + output.index
-        if output.finish_reason == "error":
-            raise GenerationError("Internal server error")
         if output.stop_reason == ENDED:
             raise VLLMValidationError(_GRAMMAR_ENDED, parameter=STRUCTURE)
+        if output.finish_reason == "error":
+            raise GenerationError("Internal server error")
         is_first = not self.num_written[index]
         if is_first and not output.text and not output.token_ids and output.finish_reason is None:
             # vLLM reads long prompts in parts.
