@@ -70,8 +70,8 @@ class MaskStatistics:
         num, seconds = _NUMBERS.unpack(self._memory[:])
         return num, seconds
 
-    def add(self, seconds: float) -> None:
-        """Count a mask that took so long."""
-        self._num += 1
+    def add(self, seconds: float, number: int = 1) -> None:
+        """Count so many masks, which took so long together."""
+        self._num += number
         self._seconds += seconds
         _NUMBERS.pack_into(self._memory, 0, self._num, self._seconds)

@@ -7,7 +7,7 @@ through the entry point group ``vllm.general_plugins`` (``vocab.vllm_plugin``).
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import llguidance
 import numpy as np
+import numpy.typing as npt
 import torch
 import vllm.v1.structured_output as structured_output
 from llguidance import hf as llguidance_hf
@@ -56,34 +57,64 @@ _JSON: Final = (StructuredOutputOptions.JSON, StructuredOutputOptions.JSON_OBJEC
 """Whose masks are short; a schema's ``pattern`` is a regular expression, and may be anything."""
 
 
-def _should_advance(original: Callable[..., bool], manager: Any, request: Any, new_token_ids: Any = None) -> bool:
+def _trim_reasoning(
+    original: Callable[..., list[int]], manager: Any, request: Any, new_token_ids: list[int]
+) -> list[int]:
     """Prepare a request's grammar for the tokens that it is about to accept.
 
     Charge the tokens of a model's thinking to its matcher's budget, as soon as its text may begin; refuse those of a
-    client's grammar that takes too long. The first call after the masks of a step ends that step.
+    client's grammar that takes too long. The first call after the masks of a step ends that step. vLLM asks only for
+    requests that have a grammar, so that others cost nothing here.
     """
-    is_text = original(manager, request, new_token_ids)
     structured = request.structured_output_request
-    if not is_text:
-        return is_text
     grammar = structured.grammar
     if structured.reasoning_end_token_index is not None and isinstance(grammar, WordGrammar):
         grammar.begin_after(structured.reasoning_end_token_index + 1 - request.num_prompt_tokens)
-    # Without new tokens it is asked for drafts, which are not refused but dropped.
-    if new_token_ids and isinstance(manager.backend, WordboundBackend):
+    if isinstance(manager.backend, WordboundBackend):
         manager.backend.end_step()
         if isinstance(grammar, ClientGrammar) and grammar.refuse():
             request.stop_reason = ENDED
-    return is_text
+    return original(manager, request, new_token_ids)
 
 
 _THINKING: Final = PatchGroup(
     "The answer of a model that thinks first may be cut and trimmed at max_tokens",
     (
         Patch(
-            "vllm.v1.structured_output:StructuredOutputManager.should_advance",
-            "(self, request, new_token_ids=None)",
-            _should_advance,
+            "vllm.v1.structured_output:StructuredOutputManager.trim_reasoning_for_advance",
+            "(self, request, new_token_ids)",
+            _trim_reasoning,
+        ),
+    ),
+)
+
+
+def _fill_masks(
+    original: Callable[..., npt.NDArray[np.int32] | None],
+    manager: Any,
+    requests: Mapping[str, Any],
+    structured_output_request_ids: Sequence[str],
+    scheduled_spec_decode_tokens: Mapping[str, list[int]],
+) -> npt.NDArray[np.int32] | None:
+    """Fill the masks of a step's requests in this thread where all have word lists, and nothing drafts or thinks.
+
+    For more than 128 requests vLLM uses threads, which wait longer for Python's lock than a list's mask takes.
+    """
+    bitmask, backend = manager._grammar_bitmask, manager.backend
+    if bitmask is not None and manager.reasoner_cls is None and not scheduled_spec_decode_tokens:
+        grammars = [requests[name].structured_output_request.grammar for name in structured_output_request_ids]
+        if grammars and all(type(grammar) is WordGrammar for grammar in grammars):
+            return backend.fill_bitmasks(bitmask, grammars)
+    return original(manager, requests, structured_output_request_ids, scheduled_spec_decode_tokens)
+
+
+_SERIAL_MASKS: Final = PatchGroup(
+    "Masks of more than 128 requests are filled by threads, which takes longer",
+    (
+        Patch(
+            "vllm.v1.structured_output:StructuredOutputManager.grammar_bitmask",
+            "(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens)",
+            _fill_masks,
         ),
     ),
 )
@@ -93,7 +124,7 @@ def install() -> None:
     """Replace vLLM's xgrammar backend by ``WordboundBackend``, and install the patches. Harmless to repeat."""
     if _BACKEND.install():
         structured_output.XgrammarBackend = WordboundBackend
-    for group in (_THINKING, CPU_ADAPTERS, CPU_SEEDS, *OWN_PROBABILITIES):
+    for group in (_THINKING, _SERIAL_MASKS, CPU_ADAPTERS, CPU_SEEDS, *OWN_PROBABILITIES):
         group.install()
 
 
@@ -150,6 +181,15 @@ class WordboundBackend(XgrammarBackend):
         textless = self._textless.intersection(stop_token_ids or ())
         matcher = Matcher.of(reference, self._lists.for_text(reference), textless)
         return WordGrammar(matcher, self._bitmask_arrays, self._statistics)
+
+    def fill_bitmasks(self, bitmask: torch.Tensor, grammars: "Sequence[WordGrammar]") -> npt.NDArray[np.int32]:
+        """Fill a row of ``bitmask``, int32 (sequences, words), for each grammar; return these rows."""
+        rows = self._bitmask_arrays.of(bitmask)[: len(grammars)]
+        started_at = perf_counter()
+        for row, grammar in zip(rows, grammars, strict=True):
+            grammar.fill(row)
+        self._statistics.add(perf_counter() - started_at, len(grammars))
+        return rows
 
     def end_step(self) -> None:
         """End a step of the engine, for what clients' grammars may cost in one; harmless to repeat."""
@@ -237,6 +277,13 @@ class WordGrammar(StructuredOutputGrammar):
         started_at = perf_counter()
         self._matcher.fill_bitmask(self._bitmask_arrays.of(bitmask)[batch_index])
         self._statistics.add(perf_counter() - started_at)
+
+    def fill(self, row: Int32Array) -> None:
+        """Fill a mask, int32 (words,); after the text's end it allows everything, and nothing of it is sampled."""
+        if self._matcher.is_terminated:
+            row.fill(-1)
+        else:
+            self._matcher.fill_bitmask(row)
 
     @override
     def is_terminated(self) -> bool:

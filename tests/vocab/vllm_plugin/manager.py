@@ -78,6 +78,7 @@ def installed_plugin() -> Iterator[pytest.MonkeyPatch]:
     """The plugin in vLLM's manager, which is afterwards as it was."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
-        patch.setattr(StructuredOutputManager, "should_advance", StructuredOutputManager.should_advance)
+        for name in ("grammar_bitmask", "trim_reasoning_for_advance"):
+            patch.setattr(StructuredOutputManager, name, getattr(StructuredOutputManager, name))
         plugin.install()
         yield patch
