@@ -36,10 +36,9 @@ def _record(*fields: str) -> np.dtype[Any]:
     return np.dtype([(field, np.int64) for field in fields])
 
 
-TrieRecord: Final = _record(
-    *("first_node", "num_nodes", "num_modes"),
-    *("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds", "distances"),
-)
+TRIE_ARRAYS: Final = ("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds")
+
+TrieRecord: Final = _record("first_node", "num_nodes", "num_modes", *TRIE_ARRAYS, "distances")
 """A trie, its nodes numbered from the first on, its modes a power of two; then the addresses of its arrays, as of
 ``vocab.automaton.compiled_list.TrieArrays``, and of what ``measure_words`` writes."""
 
@@ -65,7 +64,7 @@ def trie_records(tries: Sequence[TrieArrays | None], distances: Sequence[Uint8Ar
         record["distances"] = address_of(of_trie)
         if trie is not None:
             record["num_nodes"] = first_node = trie.num_nodes
-            for field in ("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds"):
+            for field in TRIE_ARRAYS:
                 record[field] = address_of(getattr(trie, field))
     return records
 

@@ -87,6 +87,20 @@ class Matcher:
         return self._is_terminated
 
     @property
+    def stop_tokens(self) -> Int32Array:
+        """Return the tokens that end the text, ascending."""
+        return self._stop_tokens
+
+    @property
+    def repeats(self) -> Repeats | None:
+        return self._repeats
+
+    @property
+    def num_early(self) -> int:
+        """Return before how many more tokens no stop token comes, unless nothing else may."""
+        return max(self._min_tokens - self.num_tokens, 0)
+
+    @property
     def num_tokens(self) -> int:
         """Return how many tokens were accepted, a stop token included."""
         return len(self._path) - 1 + self._is_terminated
@@ -95,9 +109,16 @@ class Matcher:
         """Return whether the text is complete, so that a stop token may come."""
         return self.states.can_stop(self.state)
 
+    def budget_after_next(self) -> int:
+        """Return how many tokens may follow the next one; ``NO_BUDGET`` without a budget."""
+        if self._max_tokens is None:
+            return NO_BUDGET
+        # Past the budget no mask is asked for; the last state was complete.
+        return max(self._max_tokens - self._num_before - len(self._path), 0)
+
     def fill_bitmask(self, out: Int32Array) -> None:
         """Write the mask for the next token into ``out``, int32 (words,)."""
-        self.states.fill(out, self._path[-1], self._budget_after_next(), self._stop_tokens)
+        self.states.fill(out, self._path[-1], self.budget_after_next(), self._stop_tokens)
         if self.num_tokens < self._min_tokens:
             self._clear_stops(out)
         if self._repeats is not None:
@@ -110,7 +131,7 @@ class Matcher:
         if token in self._stops:
             self._is_terminated = self.can_stop() and not self._is_too_early()
             return self._is_terminated
-        target = self.states.target(self._path[-1], token, self._budget_after_next())
+        target = self.states.target(self._path[-1], token, self.budget_after_next())
         if not target:
             return False
         self._path.append(target)
@@ -162,13 +183,6 @@ class Matcher:
         if self.num_tokens >= self._min_tokens:
             return False
         others = np.zeros((self.states.words.num_tokens + 31) // 32, dtype=np.int32)
-        self.states.fill(others, self.state, self._budget_after_next(), self._stop_tokens)
+        self.states.fill(others, self.state, self.budget_after_next(), self._stop_tokens)
         set_token_bits(others, self._stop_tokens, False)
         return bool(others.any())
-
-    def _budget_after_next(self) -> int:
-        """Return how many tokens may follow the next one; ``NO_BUDGET`` without a budget."""
-        if self._max_tokens is None:
-            return NO_BUDGET
-        # Past the budget no mask is asked for; the last state was complete.
-        return max(self._max_tokens - self._num_before - len(self._path), 0)

@@ -4,7 +4,7 @@ A mask is never emptied: where every allowed token would repeat a run, all stay,
 budget.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,11 +20,17 @@ class Repeats:
     """The runs of ``size`` tokens of one text, which may not come twice; ``seen`` are its tokens so far."""
 
     def __init__(self, size: int, seen: Iterable[int] = ()) -> None:
+        self.size = size
         self._num_before = size - 1
         self._tokens: list[int] = []
         self._next: dict[tuple[int, ...], list[int]] = {}
         for token in seen:
             self.append(token)
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """Return the tokens of the text so far."""
+        return self._tokens
 
     def append(self, token: int) -> None:
         """Record the next token of the text."""

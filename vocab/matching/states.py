@@ -30,10 +30,12 @@ from vocab.matching.mask_kernels import (
     FAR,
     NEVER_ENDS,
     NO_BUDGET,
+    TRIE_ARRAYS,
     ListRecord,
     MaskRows,
     distance,
     frame_state_of,
+    make_row,
     measure_frame,
     measure_words,
     set_token_bits,
@@ -79,6 +81,8 @@ class ListStates(TextStates):
 
     Attributes:
         longest_end: How many tokens the shortest end of a text has at most, between words.
+        longest_distance: The same, anywhere: with more tokens left, no budget bears on a mask.
+        plain_budget: What a mask is made with then: ``NO_BUDGET``, or so many that only dead ends are left out.
     """
 
     start: Final[State] = (-1,)
@@ -113,7 +117,7 @@ class ListStates(TextStates):
         self._arrays, self._tries = self._record_arrays(), trie_records((words, overlay), self._distances)
         self._record = self._make_record()
         self._measure(words=like is None, ends=ends is None)
-        self._plain = MaskRows(self._record, self._plain_budget, frame.num_states)
+        self._plain = MaskRows(self._record, self.plain_budget, frame.num_states)
         # By budget. Not one of cachetools, which measure an entry when it is put in: these grow while they are used.
         self._rows: OrderedDict[int, MaskRows] = OrderedDict()
         self._views: LRUCache[Any, ListStates] = LRUCache(MAX_VIEWS)
@@ -266,7 +270,7 @@ class ListStates(TextStates):
 
     @override
     def is_bound_by(self, budget: int) -> bool:
-        return budget != NO_BUDGET and budget < self._longest_distance
+        return budget != NO_BUDGET and budget < self.longest_distance
 
     @override
     def tokens_to_end(self, state: State) -> int | None:
@@ -290,6 +294,22 @@ class ListStates(TextStates):
                 or (reading >= 0 and reading >> 32 < len(self.frame.modes) and reading & NODE < num_nodes)
             ):
                 raise ValueError(f"there is no reading {reading} in this list")
+
+    def plain_rows(self) -> Int32Array:
+        """Return the rows of all frame states with any number of tokens left, int32 (states, words)."""
+        rows = np.zeros((self.frame.num_states, (self.words.num_tokens + 31) // 32), dtype=np.int32)
+        for frame_state, row in enumerate(rows):
+            make_row(row, self._plain.address, frame_state)
+        return rows
+
+    def arrays(self) -> dict[str, Int32Array | Uint8Array]:
+        """Return what a ``ListRecord`` and its two ``TrieRecord`` have the addresses of, by field and trie."""
+        arrays = dict(self._arrays)
+        for prefix, trie, distances in zip(("base", "added"), (self.words, self.overlay), self._distances, strict=True):
+            for field in TRIE_ARRAYS if trie is not None else ():
+                arrays[f"{prefix}_{field}"] = getattr(trie, field)
+            arrays[f"{prefix}_distances"] = distances
+        return arrays
 
     def _make_ways(self) -> tuple[list[int], list[int], list[int]]:
         """Return the ways into words that may begin: where each frame state's begin, their nodes and contexts."""
@@ -345,10 +365,9 @@ class ListStates(TextStates):
         is_dead = self._to_end >= NEVER_ENDS
         longest_word = max(int(one[one < FAR].max(initial=0)) for one in self._distances)
         self.longest_end = int(self._to_end[~is_dead].max(initial=0))
-        # With more tokens left than this, no budget bears on a mask.
-        self._longest_distance = longest_word + self.longest_end
+        self.longest_distance = longest_word + self.longest_end
         # Where something leads nowhere, every target is measured, and else only near the end of a budget.
-        self._plain_budget = NEVER_ENDS - 1 if is_dead.any() else NO_BUDGET
+        self.plain_budget = NEVER_ENDS - 1 if is_dead.any() else NO_BUDGET
 
     def _trie_of(self, node: int) -> tuple[TrieArrays, int]:
         """Return the trie or overlay that has a node, and the node's index in it."""

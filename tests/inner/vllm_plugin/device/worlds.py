@@ -1,0 +1,88 @@
+"""Lists whose texts are followed by the kernels and by matchers, in a process where Triton interprets."""
+
+import random
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import wordfreq
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from tests import harness
+from tests.npm_tokenizers import SHA256, npm_tokenizer
+from tests.random_lists import TELLING, RandomList
+from tests.vocab.automaton.test_random_lists import accepted
+from tests.vocab.toys import STOP, toy_speller, toy_tokenizer
+from vocab.automaton.tokenizer import Speller
+from vocab.errors import EmptyWordListError
+from vocab.lists.wordlists import WordList, load_word_list
+from vocab.matching.states import ListStates
+from vocab.options import ListOptions
+from vocab.text.changes import NO_CHANGES, ListChanges
+
+TOKENIZERS = ("smollm2", "gemma", *SHA256)
+LANGUAGES = sorted({*wordfreq.available_languages()} - {"ja", "th", "zh"})
+"""Those with spaces."""
+
+
+def follow_random_list(source: RandomList, num_texts: int, num_steps: int) -> Counter[str]:
+    """Follow texts of a list, with changes to it and places for half of them; nothing where it has none."""
+    from tests.inner.vllm_plugin.device.walks import Walk
+
+    draw, words = random.Random(source.seed), accepted(source.entries)
+    if not words:
+        return Counter()
+    word_list = WordList(source.lang, words, "inline", source.ranks(len(words)))
+    facts = toy_tokenizer([piece for piece in map(_text, source.pieces(words)) if piece])
+    changes = NO_CHANGES
+    if source.seed % 2:
+        changes = ListChanges(extra_words=accepted(tuple(draw.choices(TELLING, k=3))), exclude_words=words[:1])
+    try:
+        states = ListStates.of(
+            word_list,
+            ListOptions(**source.choice),
+            toy_speller(facts),
+            max(1, word_list.num_ranks - source.num_beyond),
+            changes,
+            has_places=bool(source.seed % 4),
+        )
+    except EmptyWordListError:
+        return Counter()
+    if states.fewest_tokens() is None:
+        return Counter()
+    return Walk(states, (STOP, np.iinfo(np.int32).max), source.seed).run(num_texts, num_steps)
+
+
+def _text(piece: bytes) -> str:
+    return piece.decode(errors="ignore")
+
+
+def follow_telling_list(seed: int, num_texts: int, num_steps: int) -> Counter[str]:
+    """Follow texts of a list whose words overlap."""
+    from tests.inner.vllm_plugin.device.walks import Walk
+
+    words = WordList("fr", ("sol", "mar", "l'", "el", "a b", "a b c", "b c", "b", "c b a b"), "inline")
+    facts = toy_tokenizer(["sol", " mar", "ma", " a", " b", " b c", "a b", ". ", ", "])
+    states = ListStates.of(words, ListOptions(punctuation="full"), toy_speller(facts), 3 + 2 * seed)
+    return Walk(states, (STOP,), seed).run(num_texts, num_steps)
+
+
+def follow_real_list(language: str, tokenizer: str, num_texts: int, num_steps: int) -> Counter[str]:
+    """Follow texts of the first words of a language, in one of the tokenizers of other models."""
+    from tests.inner.vllm_plugin.device.walks import Walk
+
+    speller = _speller(tokenizer)
+    words = load_word_list(language, None, source="wordfreq").up_to(300)
+    options = ListOptions(numbers=num_texts % 2 == 0, layout="lines" if language < "l" else "prose")
+    states = ListStates.of(words, options, speller, 200, has_places=True)
+    stops = sorted(speller.facts.textless)[:2]
+    return Walk(states, stops, num_steps, 32 * 1024 * 1024).run(num_texts, num_steps)
+
+
+@cache
+def _speller(tokenizer: str) -> Speller:
+    if tokenizer == "smollm2":
+        return Speller.from_tokenizer(AutoTokenizer.from_pretrained(harness.smollm2_path()))
+    if tokenizer == "gemma":
+        return Speller.from_tokenizer(AutoTokenizer.from_pretrained(harness.gemma_tokenizer_path()))
+    return Speller.from_tokenizer(PreTrainedTokenizerFast(tokenizer_file=str(npm_tokenizer(tokenizer))))
