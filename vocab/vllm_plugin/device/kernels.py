@@ -40,49 +40,22 @@ MAX_READINGS: Final = 8
 MAX_STOPS: Final = 8
 """Tokens that end a text."""
 
-TRIE: Final = (*TRIE_ARRAYS, "distances")
-"""Arrays of a trie, as of ``vocab.matching.mask_kernels.TrieRecord``."""
-
+TRIE: Final = ("first_node", "num_nodes", "last_mode", *TRIE_ARRAYS, "distances")
 RECORD: Final = (
-    *("n_words", "row_size", "num_base", "num_added", "longest_distance", "plain_budget"),
+    *("n_words", "row_size", "num_base", "longest_distance", "plain_budget"),
     *("frame_start", "frame_tokens", "frame_targets", "way_start", "way_nodes", "way_contexts"),
-    *("is_complete", "modes", "after", "frame_distances"),
-    *("row_of", "rows", "row_counts"),
-    *(f"base_{name}" for name in TRIE),
-    *(f"added_{name}" for name in TRIE),
+    *("is_complete", "modes", "after", "frame_distances", "row_of", "rows"),
+    *(f"{trie}_{name}" for trie in ("base", "added") for name in TRIE),
 )
-"""A list at N, as of ``vocab.matching.mask_kernels.ListRecord``: six numbers, then arrays. ``rows`` has the distinct
-rows of frame states, of ``row_size`` words and ``row_counts`` tokens each; ``row_of`` says which one a state has."""
+"""A list at N, as of ``vocab.matching.mask_kernels.ListRecord``: numbers, then arrays, then its two tries, as of
+``TrieRecord``. ``rows`` has the distinct rows of frame states; ``row_of`` says which one a state has."""
 
-_N_WORDS = tl.constexpr(RECORD.index("n_words"))
-_ROW_SIZE = tl.constexpr(RECORD.index("row_size"))
-_NUM_BASE = tl.constexpr(RECORD.index("num_base"))
-_NUM_ADDED = tl.constexpr(RECORD.index("num_added"))
-_LONGEST_DISTANCE = tl.constexpr(RECORD.index("longest_distance"))
-_PLAIN_BUDGET = tl.constexpr(RECORD.index("plain_budget"))
-_FRAME_START = tl.constexpr(RECORD.index("frame_start"))
-_FRAME_TOKENS = tl.constexpr(RECORD.index("frame_tokens"))
-_FRAME_TARGETS = tl.constexpr(RECORD.index("frame_targets"))
-_WAY_START = tl.constexpr(RECORD.index("way_start"))
-_WAY_NODES = tl.constexpr(RECORD.index("way_nodes"))
-_WAY_CONTEXTS = tl.constexpr(RECORD.index("way_contexts"))
-_IS_COMPLETE = tl.constexpr(RECORD.index("is_complete"))
-_MODES = tl.constexpr(RECORD.index("modes"))
-_AFTER = tl.constexpr(RECORD.index("after"))
-_FRAME_DISTANCES = tl.constexpr(RECORD.index("frame_distances"))
-_ROW_OF = tl.constexpr(RECORD.index("row_of"))
-_ROWS = tl.constexpr(RECORD.index("rows"))
-_ROW_COUNTS = tl.constexpr(RECORD.index("row_counts"))
-_BASE = tl.constexpr(RECORD.index("base_edge_start"))
-_ADDED = tl.constexpr(RECORD.index("added_edge_start"))
-# Of a trie, after ``_BASE`` or ``_ADDED``.
-_EDGE_START = tl.constexpr(TRIE.index("edge_start"))
-_TOKENS = tl.constexpr(TRIE.index("tokens"))
-_CHILDREN = tl.constexpr(TRIE.index("children"))
-_RANKS = tl.constexpr(TRIE.index("ranks"))
-_RANKS_BELOW = tl.constexpr(TRIE.index("ranks_below"))
-_KINDS = tl.constexpr(TRIE.index("kinds"))
-_DISTANCES = tl.constexpr(TRIE.index("distances"))
+_N_WORDS, _ROW_SIZE, _NUM_BASE, _LONGEST_DISTANCE, _PLAIN_BUDGET = map(tl.constexpr, range(5))
+_FRAME_START, _FRAME_TOKENS, _FRAME_TARGETS, _WAY_START, _WAY_NODES, _WAY_CONTEXTS = map(tl.constexpr, range(5, 11))
+_IS_COMPLETE, _MODES, _AFTER, _FRAME_DISTANCES, _ROW_OF, _ROWS = map(tl.constexpr, range(11, 17))
+_BASE, _ADDED = map(tl.constexpr, (17, 17 + len(TRIE)))
+_FIRST_NODE, _NUM_NODES, _LAST_MODE, _EDGE_START, _TOKENS, _CHILDREN = map(tl.constexpr, range(6))
+_RANKS, _RANKS_BELOW, _KINDS, _DISTANCES = map(tl.constexpr, range(6, 10))
 
 SLOT: Final = ("table", "num_readings", "left", "num_early", "ngram_size", "history_length", "num_stops")
 """A slot: its table, -1 for none; how many readings its text has, none where it is dead; how many tokens may follow the
@@ -91,18 +64,9 @@ how many tokens its history has; how many stop tokens. Then its readings and its
 
 NUM_COLUMNS: Final = len(SLOT) + MAX_READINGS + MAX_STOPS
 
-_TABLE = tl.constexpr(SLOT.index("table"))
-_NUM_READINGS = tl.constexpr(SLOT.index("num_readings"))
-_LEFT = tl.constexpr(SLOT.index("left"))
-_NUM_EARLY = tl.constexpr(SLOT.index("num_early"))
-_NGRAM_SIZE = tl.constexpr(SLOT.index("ngram_size"))
-_HISTORY_LENGTH = tl.constexpr(SLOT.index("history_length"))
-_NUM_STOPS = tl.constexpr(SLOT.index("num_stops"))
-_READINGS = tl.constexpr(len(SLOT))
-_STOPS = tl.constexpr(len(SLOT) + MAX_READINGS)
-_COLUMNS = tl.constexpr(NUM_COLUMNS)
-_MAX_READINGS = tl.constexpr(MAX_READINGS)
-_MAX_STOPS = tl.constexpr(MAX_STOPS)
+_TABLE, _NUM_READINGS, _LEFT, _NUM_EARLY, _NGRAM_SIZE, _HISTORY_LENGTH, _NUM_STOPS = map(tl.constexpr, range(7))
+_READINGS, _STOPS = map(tl.constexpr, (len(SLOT), len(SLOT) + MAX_READINGS))
+_COLUMNS, _MAX_READINGS, _MAX_STOPS = map(tl.constexpr, (NUM_COLUMNS, MAX_READINGS, MAX_STOPS))
 
 _NEVER_ENDS = tl.constexpr(1 << 20)
 _FAR = tl.constexpr(255)
@@ -116,32 +80,46 @@ _LANES = tl.constexpr(32)
 
 
 @triton.jit
-def _byte(arena, place, at):
-    """Return bytes of an array of uint8, as int32."""
-    return tl.load((arena + place).to(tl.pointer_type(tl.uint8), bitcast=True) + at).to(tl.int32)
+def _bytes(arena, places, at, on):
+    """Load from arrays of uint8, as int32."""
+    return tl.load(arena.to(tl.pointer_type(tl.uint8), bitcast=True) + places.to(tl.int64) * 4 + at, mask=on).to(
+        tl.int32
+    )
 
 
 @triton.jit
-def _context(reading):
-    return (reading >> 32).to(tl.int32)
+def _within(reading):
+    """Return the context and the node of a reading within a word."""
+    return (reading >> 32).to(tl.int32), (reading & 0xFFFFFFFF).to(tl.int32)
 
 
 @triton.jit
-def _node(reading):
-    return (reading & 0xFFFFFFFF).to(tl.int32)
+def _trie_of(record, nodes):
+    """Return the record of the trie that has a node, or those of a block of nodes."""
+    return record + tl.where(nodes < tl.load(record + _NUM_BASE), _BASE, _ADDED)
 
 
 @triton.jit
-def _trie_of(record, node):
-    """Return the fields of the trie that has a node, and the node's index in it."""
-    num_base = tl.load(record + _NUM_BASE)
-    is_added = node >= num_base
-    return record + tl.where(is_added, _ADDED, _BASE), tl.where(is_added, node - num_base, node)
+def _index(tries, mode, nodes):
+    """Return where an array by mode and node has nodes."""
+    # Of a list's own words, only the first bit of the mode counts.
+    of_mode = (mode & tl.load(tries + _LAST_MODE)) * tl.load(tries + _NUM_NODES)
+    return of_mode + nodes - tl.load(tries + _FIRST_NODE)
 
 
 @triton.jit
-def _row_of(record, arena, state):
-    return tl.load(arena + tl.load(record + _ROW_OF) + state)
+def _row(record, arena, state):
+    """Return where the row of a frame state begins."""
+    number = tl.load(arena + tl.load(record + _ROW_OF) + state)
+    return arena + tl.load(record + _ROWS) + number * tl.load(record + _ROW_SIZE)
+
+
+@triton.jit
+def _budget_of(slot, record):
+    """Return whether the end of a budget is near, and how many tokens may follow the next one, as masks count them."""
+    left = tl.load(slot + _LEFT)
+    is_bound = (left >= 0) & (left < tl.load(record + _LONGEST_DISTANCE))
+    return is_bound, tl.where(is_bound, left, tl.load(record + _PLAIN_BUDGET)).to(tl.int32)
 
 
 @triton.jit
@@ -149,15 +127,12 @@ def _frame_state_of(record, arena, reading):
     """Return the frame state of a reading: its own, or the one after the word that ends there; -1 for none."""
     state = (-1 - reading).to(tl.int32)
     if reading >= 0:
-        context, node = _context(reading), _node(reading)
-        trie, own = _trie_of(record, node)
+        context, node = _within(reading)
+        trie = _trie_of(record, node)
         mode = tl.load(arena + tl.load(record + _MODES) + context)
-        ranks = arena + tl.load(trie + _RANKS)
-        if node < tl.load(record + _NUM_BASE):
-            rank = tl.load(ranks + (mode & 1) * tl.load(record + _NUM_BASE) + own)
-        else:
-            rank = tl.load(ranks + mode * tl.load(record + _NUM_ADDED) + own)
-        after = tl.load(arena + tl.load(record + _AFTER) + 3 * context + _byte(arena, tl.load(trie + _KINDS), own))
+        rank = tl.load(arena + tl.load(trie + _RANKS) + _index(trie, mode, node))
+        kind = _bytes(arena, tl.load(trie + _KINDS), node - tl.load(trie + _FIRST_NODE), True)
+        after = tl.load(arena + tl.load(record + _AFTER) + 3 * context + kind)
         state = tl.where(rank <= tl.load(record + _N_WORDS), after, -1)
     return state
 
@@ -165,30 +140,21 @@ def _frame_state_of(record, arena, reading):
 @triton.jit
 def _may_follow(record, arena, context, nodes, on, budget):
     """Return whether N allows a word at or below each node and, near the end of a budget, a text ends in time."""
+    tries = _trie_of(record, nodes)
     mode = tl.load(arena + tl.load(record + _MODES) + context)
-    num_base = tl.load(record + _NUM_BASE)
-    num_added = tl.load(record + _NUM_ADDED)
-    is_base = nodes < num_base
-    # Of a list's own words, only the first bit of the mode counts.
-    base_mode = mode & 1
-    added = nodes - num_base
-    ranks_of_base = tl.load(record + _BASE + _RANKS_BELOW) + base_mode * num_base + nodes
-    ranks_of_added = tl.load(record + _ADDED + _RANKS_BELOW) + mode * num_added + added
-    ranks = tl.load(arena + tl.where(is_base, ranks_of_base, ranks_of_added), mask=on, other=2147483647)
+    ranks = tl.load(arena + tl.load(tries + _RANKS_BELOW) + _index(tries, mode, nodes), mask=on, other=2147483647)
     is_allowed = on & (ranks <= tl.load(record + _N_WORDS))
     if budget >= 0:
-        best = tl.full(nodes.shape, _NEVER_ENDS, tl.int32)
-        distances = arena.to(tl.pointer_type(tl.uint8), bitcast=True)
-        of_base = tl.load(record + _BASE + _DISTANCES).to(tl.int64) * 4
-        of_added = tl.load(record + _ADDED + _DISTANCES).to(tl.int64) * 4
+        fewest = tl.full(nodes.shape, _NEVER_ENDS, tl.int32)
+        num_nodes = tl.load(tries + _NUM_NODES)
+        # Three kinds of words for each mode.
+        first = _index(tries, mode, nodes) + 2 * (mode & tl.load(tries + _LAST_MODE)) * num_nodes
         for kind in tl.static_range(3):
-            at_base = of_base + (base_mode * 3 + kind) * num_base + nodes
-            at_added = of_added + (mode * 3 + kind) * num_added + added
-            word = tl.load(distances + tl.where(is_base, at_base, at_added), mask=on, other=255).to(tl.int32)
+            to_end_of_word = _bytes(arena, tl.load(tries + _DISTANCES), first + kind * num_nodes, on)
             after = tl.load(arena + tl.load(record + _AFTER) + 3 * context + kind)
-            to_end = tl.load(arena + tl.load(record + _FRAME_DISTANCES) + after)
-            best = tl.minimum(best, tl.where(word < _FAR, word + to_end, _NEVER_ENDS))
-        is_allowed = is_allowed & (best <= budget)
+            to_end = to_end_of_word + tl.load(arena + tl.load(record + _FRAME_DISTANCES) + after)
+            fewest = tl.minimum(fewest, tl.where(to_end_of_word < _FAR, to_end, _NEVER_ENDS))
+        is_allowed = is_allowed & (fewest <= budget)
     return is_allowed
 
 
@@ -197,80 +163,64 @@ def _may_follow(record, arena, context, nodes, on, budget):
 
 @triton.jit
 def _add_bits(row, tokens, on):
-    """Set bits; return which were not set, int32."""
-    bit = tl.full(tokens.shape, 1, tl.int32) << (tokens & 31)
-    before = tl.atomic_or(row + (tokens >> 5), bit, mask=on)
-    return tl.where(on & (((before >> (tokens & 31)) & 1) == 0), 1, 0)
+    tl.atomic_or(row + (tokens >> 5), tl.full(tokens.shape, 1, tl.int32) << (tokens & 31), mask=on)
 
 
 @triton.jit
 def _add_row(row, record, arena, state, block: tl.constexpr):
-    """Add the row of a frame state; return how many tokens are new."""
+    """Add the row of a frame state."""
     size = tl.load(record + _ROW_SIZE)
-    of_state = arena + tl.load(record + _ROWS) + _row_of(record, arena, state) * size
-    new = tl.zeros((block,), tl.int32)
+    of_state = _row(record, arena, state)
     first = tl.full((), 0, tl.int32)
     while first < size:
         at = first + tl.arange(0, block)
         words = tl.load(of_state + at, mask=at < size, other=0)
-        before = tl.atomic_or(row + at, words, mask=words != 0)
-        fresh = tl.where(words != 0, words & ~before, 0).to(tl.uint32, bitcast=True)
-        # Bits set in a word, without a call into a library.
-        fresh = fresh - ((fresh >> 1) & 0x55555555)
-        fresh = (fresh & 0x33333333) + ((fresh >> 2) & 0x33333333)
-        new += ((((fresh + (fresh >> 4)) & 0x0F0F0F0F) * 0x01010101) >> 24).to(tl.int32)
+        tl.atomic_or(row + at, words, mask=words != 0)
         first += block
-    return tl.sum(new)
 
 
 @triton.jit
 def _add_children(row, record, arena, context, node, budget, block: tl.constexpr):
-    """Add the tokens that go on with a word from a node; return how many are new."""
-    trie, own = _trie_of(record, node)
-    first = tl.load(arena + tl.load(trie + _EDGE_START) + own)
-    last = tl.load(arena + tl.load(trie + _EDGE_START) + own + 1)
-    new = tl.zeros((block,), tl.int32)
+    """Add the tokens that go on with a word from a node."""
+    trie = _trie_of(record, node)
+    starts = arena + tl.load(trie + _EDGE_START) + node - tl.load(trie + _FIRST_NODE)
+    first, last = tl.load(starts), tl.load(starts + 1)
     while first < last:
         edge = first + tl.arange(0, block)
         on = edge < last
         tokens = tl.load(arena + tl.load(trie + _TOKENS) + edge, mask=on, other=0)
         children = tl.load(arena + tl.load(trie + _CHILDREN) + edge, mask=on, other=0)
-        new += _add_bits(row, tokens, _may_follow(record, arena, context, children, on, budget))
+        _add_bits(row, tokens, _may_follow(record, arena, context, children, on, budget))
         first += block
-    return tl.sum(new)
 
 
 @triton.jit
 def _add_frame_edges(row, record, arena, state, budget, block: tl.constexpr):
-    """Add the tokens of a frame state that leave room for an end, near the end of a budget; return how many are new."""
-    first = tl.load(arena + tl.load(record + _FRAME_START) + state)
-    last = tl.load(arena + tl.load(record + _FRAME_START) + state + 1)
-    new = tl.zeros((block,), tl.int32)
+    """Add the tokens of a frame state that leave room for an end, near the end of a budget."""
+    starts = arena + tl.load(record + _FRAME_START) + state
+    first, last = tl.load(starts), tl.load(starts + 1)
     while first < last:
         edge = first + tl.arange(0, block)
         on = edge < last
         tokens = tl.load(arena + tl.load(record + _FRAME_TOKENS) + edge, mask=on, other=0)
         targets = tl.load(arena + tl.load(record + _FRAME_TARGETS) + edge, mask=on, other=0)
         to_end = tl.load(arena + tl.load(record + _FRAME_DISTANCES) + targets, mask=on, other=_NEVER_ENDS)
-        new += _add_bits(row, tokens, on & (to_end <= budget))
+        _add_bits(row, tokens, on & (to_end <= budget))
         first += block
-    total = tl.sum(new)
-    way = tl.load(arena + tl.load(record + _WAY_START) + state)
-    last_way = tl.load(arena + tl.load(record + _WAY_START) + state + 1)
+    ways = arena + tl.load(record + _WAY_START) + state
+    way, last_way = tl.load(ways), tl.load(ways + 1)
     while way < last_way:
         context = tl.load(arena + tl.load(record + _WAY_CONTEXTS) + way)
         node = tl.load(arena + tl.load(record + _WAY_NODES) + way)
-        total += _add_children(row, record, arena, context, node, budget, block)
+        _add_children(row, record, arena, context, node, budget, block)
         way += 1
-    return total
 
 
 @triton.jit
 def _clear_repeats(row, num_words, slot, run, block: tl.constexpr):
-    """Clear the tokens that would repeat a run of a text; return how many were set."""
-    size = tl.load(slot + _NGRAM_SIZE)
-    length = tl.load(slot + _HISTORY_LENGTH)
-    cleared = tl.zeros((block,), tl.int32)
+    """Clear the tokens that would repeat a run of a text; return how many there are."""
+    size, length = tl.load(slot + _NGRAM_SIZE), tl.load(slot + _HISTORY_LENGTH)
+    found = tl.zeros((block,), tl.int32)
     if size > 0:
         first = size - 1
         while first < length:
@@ -282,11 +232,26 @@ def _clear_repeats(row, num_words, slot, run, block: tl.constexpr):
                 j += 1
             tokens = tl.load(run + at, mask=is_same, other=0)
             is_same = is_same & (tokens < 32 * num_words)
-            bit = tl.full((block,), 1, tl.int32) << (tokens & 31)
-            before = tl.atomic_and(row + (tokens >> 5), ~bit, mask=is_same)
-            cleared += tl.where(is_same & (((before >> (tokens & 31)) & 1) == 1), 1, 0)
+            bits = tl.full((block,), 1, tl.int32) << (tokens & 31)
+            tl.atomic_and(row + (tokens >> 5), ~bits, mask=is_same)
+            found += is_same.to(tl.int32)
             first += block
-    return tl.sum(cleared)
+    return tl.sum(found)
+
+
+@triton.jit
+def _is_empty(row, num_words, block: tl.constexpr):
+    """Return whether no token is allowed, after all threads of the program have done what they had to."""
+    tl.debug_barrier()
+    found = tl.zeros((block,), tl.int32)
+    first = tl.full((), 0, tl.int32)
+    while first < num_words:
+        at = first + tl.arange(0, block)
+        found = found | tl.load(row + at, mask=at < num_words, other=0, volatile=True)
+        first += block
+    is_empty = tl.sum((found != 0).to(tl.int32)) == 0
+    tl.debug_barrier()
+    return is_empty
 
 
 # Of steps.
@@ -313,8 +278,8 @@ def _position_of(values, first, end, value):
 @triton.jit
 def _step_in_word(record, arena, context, node, token, budget):
     """Return the reading within a word that a token leads to, ``_NONE`` for none."""
-    trie, own = _trie_of(record, node)
-    starts = arena + tl.load(trie + _EDGE_START) + own
+    trie = _trie_of(record, node)
+    starts = arena + tl.load(trie + _EDGE_START) + node - tl.load(trie + _FIRST_NODE)
     edge = _position_of(arena + tl.load(trie + _TOKENS), tl.load(starts), tl.load(starts + 1), token)
     reading = tl.full((), _NONE, tl.int64)
     if edge >= 0:
@@ -364,12 +329,11 @@ def write_rows(bits, num_words, index, slots, arena, block: tl.constexpr):
         record = arena + table
         at = tl.program_id(1) * block + tl.arange(0, block)
         words = tl.zeros((block,), tl.int32)
-        left = tl.load(slot + _LEFT)
-        if (tl.load(slot + _NUM_READINGS) > 0) & ((left < 0) | (left >= tl.load(record + _LONGEST_DISTANCE))):
+        is_bound, _ = _budget_of(slot, record)
+        if (tl.load(slot + _NUM_READINGS) > 0) & (is_bound == 0):
             state = _frame_state_of(record, arena, tl.load(slot + _READINGS))
             if state >= 0:
-                row = arena + tl.load(record + _ROWS) + _row_of(record, arena, state) * tl.load(record + _ROW_SIZE)
-                words = tl.load(row + at, mask=at < tl.load(record + _ROW_SIZE), other=0)
+                words = tl.load(_row(record, arena, state) + at, mask=at < tl.load(record + _ROW_SIZE), other=0)
         tl.store(bits + i.to(tl.int64) * num_words + at, words, mask=at < num_words)
 
 
@@ -387,49 +351,44 @@ def write_words(bits, num_words, index, slots, history, max_history, num_dead, a
     if table >= 0:
         record = arena + table
         row = bits + i.to(tl.int64) * num_words
-        left = tl.load(slot + _LEFT)
-        is_bound = (left >= 0) & (left < tl.load(record + _LONGEST_DISTANCE))
-        budget = tl.where(is_bound, left, tl.load(record + _PLAIN_BUDGET)).to(tl.int32)
+        is_bound, budget = _budget_of(slot, record)
         num_readings = tl.load(slot + _NUM_READINGS).to(tl.int32)
         if num_readings == 0:
             tl.atomic_add(num_dead, 1)
         zero = tl.full((), 0, tl.int32)
-        is_first_round = zero + 1
-        goes_on = zero + 1
-        while goes_on > 0:
+        num_rounds = zero + 1
+        while num_rounds > 0:
             can_stop = (num_readings == 0).to(tl.int32)
-            total = zero
             k = zero
             while k < num_readings:
                 reading = tl.load(slot + _READINGS + k)
                 state = _frame_state_of(record, arena, reading)
                 if state >= 0:
-                    can_stop = can_stop | _byte(arena, tl.load(record + _IS_COMPLETE), state)
+                    can_stop = can_stop | _bytes(arena, tl.load(record + _IS_COMPLETE), state, True)
                     if is_bound:
-                        total += _add_frame_edges(row, record, arena, state, budget, block)
-                    elif (k == 0) & (is_first_round > 0):
-                        # The first kernel has written it.
-                        total += tl.load(arena + tl.load(record + _ROW_COUNTS) + _row_of(record, arena, state))
-                    else:
-                        total += _add_row(row, record, arena, state, block)
+                        _add_frame_edges(row, record, arena, state, budget, block)
+                    elif (k > 0) | (num_rounds > 1):
+                        # The first kernel has written that of the first reading.
+                        _add_row(row, record, arena, state, block)
                 if reading >= 0:
-                    total += _add_children(row, record, arena, _context(reading), _node(reading), budget, block)
+                    context, node = _within(reading)
+                    _add_children(row, record, arena, context, node, budget, block)
                 k += 1
-            if (can_stop > 0) & ((tl.load(slot + _NUM_EARLY) <= 0) | (total == 0)):
+            is_early = tl.load(slot + _NUM_EARLY) > 0
+            if (can_stop > 0) & is_early:
+                is_early = _is_empty(row, num_words, block) == 0
+            if (can_stop > 0) & (is_early == 0):
                 lanes = tl.arange(0, _MAX_STOPS)
-                on = lanes < tl.load(slot + _NUM_STOPS)
-                stops = tl.load(slot + _STOPS + lanes, mask=on, other=0).to(tl.int32)
-                total += tl.sum(_add_bits(row, stops, on & (stops < 32 * num_words)))
-            goes_on = zero
-            if is_first_round > 0:
-                # Other threads of the program may have set the bits that are cleared here, and set them again.
+                stops = tl.load(slot + _STOPS + lanes, mask=lanes < tl.load(slot + _NUM_STOPS), other=2147483647)
+                _add_bits(row, stops.to(tl.int32), stops < 32 * num_words)
+            is_again = num_rounds > 1
+            num_rounds = zero
+            if is_again == 0:
+                # Other threads of the program may have set the bits that are cleared here.
                 tl.debug_barrier()
-                run = history + number * max_history
-                cleared = _clear_repeats(row, num_words, slot, run, block)
-                tl.debug_barrier()
-                # Where nothing would be left, all stay.
-                goes_on = ((cleared == total) & (total > 0)).to(tl.int32)
-            is_first_round = zero
+                if _clear_repeats(row, num_words, slot, history + number * max_history, block) > 0:
+                    # Where nothing would be left, all stay: once more, without this.
+                    num_rounds = 2 * _is_empty(row, num_words, block).to(tl.int32)
 
 
 @triton.jit
@@ -465,9 +424,7 @@ def advance(tokens, num_sampled, index, slots, history, max_history, arena):
     is_stop = tl.sum((stops == token).to(tl.int32)) > 0
     if (table >= 0) & (tl.load(num_sampled + i) > 0) & (is_stop == 0):
         record = arena + table
-        left = tl.load(slot + _LEFT)
-        is_bound = (left >= 0) & (left < tl.load(record + _LONGEST_DISTANCE))
-        budget = tl.where(is_bound, left, tl.load(record + _PLAIN_BUDGET)).to(tl.int32)
+        _, budget = _budget_of(slot, record)
         # Distinct, each in a lane; the lanes after them have none.
         found = tl.full((_LANES,), _NONE, tl.int64)
         num_readings = tl.load(slot + _NUM_READINGS).to(tl.int32)
@@ -475,7 +432,8 @@ def advance(tokens, num_sampled, index, slots, history, max_history, arena):
         while k < num_readings:
             reading = tl.load(slot + _READINGS + k)
             if reading >= 0:
-                found = _insert(found, _step_in_word(record, arena, _context(reading), _node(reading), token, budget))
+                open_context, open_node = _within(reading)
+                found = _insert(found, _step_in_word(record, arena, open_context, open_node, token, budget))
             state = _frame_state_of(record, arena, reading)
             if state >= 0:
                 found = _insert(found, _step_in_frame(record, arena, state, token, budget))
@@ -494,8 +452,8 @@ def advance(tokens, num_sampled, index, slots, history, max_history, arena):
         tl.debug_barrier()
         tl.store(slot + _READINGS + place, found, mask=is_one & (place < _MAX_READINGS))
         tl.store(slot + _NUM_READINGS, tl.minimum(tl.sum(is_one.to(tl.int64)), _MAX_READINGS))
-        if left > 0:
-            tl.store(slot + _LEFT, left - 1)
+        left = tl.load(slot + _LEFT)
+        tl.store(slot + _LEFT, tl.where(left > 0, left - 1, left))
         tl.store(slot + _NUM_EARLY, tl.load(slot + _NUM_EARLY) - 1)
         length = tl.load(slot + _HISTORY_LENGTH)
         tl.store(history + number * max_history + length, token, mask=length < max_history)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vocab.arrays.kernels import Int32Array
+from vocab.automaton.frame import NUM_MODES
 from vocab.matching.states import ListStates
 from vocab.vllm_plugin.device.kernels import RECORD
 
@@ -84,12 +84,10 @@ class Arena:
             ArenaFullError: There is no room.
         """
         with self._lock:
-            table = self._tables.get(states)
-            if table is None:
-                table = self._put_if_it_fits(states)
+            table = self._tables.get(states) or self._put(states)
             if table is None:
                 self._drop_unused()
-                table = self._put_if_it_fits(states)
+                table = self._put(states)
             if table is None:
                 raise ArenaFullError(f"no room for {states.n_words} words in {4 * len(self.memory)} bytes")
             self._tables[states] = table
@@ -104,78 +102,73 @@ class Arena:
             if states is not None and table is not None:
                 self._tables[states] = table
 
-    def _put_if_it_fits(self, states: ListStates) -> Table | None:
-        try:
-            return self._put(states)
-        except ArenaFullError:
-            return None
+    def _put(self, states: ListStates) -> Table | None:
+        """Copy the arrays of states into the arena, but for those that are there, and their record; None without room.
 
-    def _put(self, states: ListStates) -> Table:
-        """Copy the arrays of states into the arena, but for those that are there, and their record."""
+        What was freed may be written again when all kernels are done that were launched before.
+        """
         if self._collect() and self._stream is not None:
             torch.cuda.synchronize(self.memory.device)
         rows, row_of = np.unique(states.plain_rows(), axis=0, return_inverse=True)
-        counts = np.bitwise_count(rows.view(np.uint32)).sum(axis=1, dtype=np.int32)
-        blocks = {name: self._shared_block(array) for name, array in states.arrays().items()}
-        own = {"row_of": row_of.reshape(-1).astype(np.int32), "rows": rows, "row_counts": counts}
-        blocks |= {name: self._block(array) for name, array in own.items()}
-        numbers = {
+        num_base = states.words.num_nodes
+        record = {
             "n_words": min(states.n_words, int(np.iinfo(np.int32).max) - 1),
             "row_size": rows.shape[1],
-            "num_base": states.words.num_nodes,
-            "num_added": 0 if states.overlay is None else states.overlay.num_nodes,
+            "num_base": num_base,
+            "base_num_nodes": num_base,
+            "base_last_mode": len(states.words.ranks) - 1,
             "longest_distance": states.longest_distance,
             "plain_budget": states.plain_budget,
         }
-        places = {name: block.place for name, block in blocks.items()}
-        # The arrays of the nodes added are missing where there are none.
-        record = np.array([(numbers | places).get(field, 0) for field in RECORD], dtype=np.int32)
-        table = Table([*blocks.values(), self._block(record)])
+        if states.overlay is not None:
+            added = {"first_node": num_base, "num_nodes": states.overlay.num_nodes, "last_mode": NUM_MODES - 1}
+            record |= {f"added_{name}": number for name, number in added.items()}
+        own = {"row_of": row_of.reshape(-1).astype(np.int32), "rows": rows}
+        shared, blocks = states.arrays(), list[_Block]()
+        for name, array in (shared | own).items():
+            block = self._block(array, is_shared=name in shared)
+            if block is None:
+                return None
+            record[name] = block.place
+            blocks.append(block)
+        # What is of the nodes added is missing where there are none.
+        block = self._block(np.array([record.get(field, 0) for field in RECORD], dtype=np.int32), is_shared=False)
         if self._stream is not None:
             self._stream.synchronize()
-        return table
+        return None if block is None else Table([*blocks, block])
 
-    def _shared_block(self, array: npt.NDArray[Any]) -> _Block:
-        """Return the block of an array that other tables may have too."""
+    def _block(self, array: npt.NDArray[Any], *, is_shared: bool) -> _Block | None:
+        """Copy an array of int32 or uint8 into the arena, if it is not there for another table; None without room."""
         key = array.ctypes.data, array.nbytes
-        block = self._blocks.get(key)
-        if block is None:
-            block = self._blocks[key] = self._block(array, array)
-        return block
-
-    def _block(self, array: npt.NDArray[Any], source: npt.NDArray[Any] | None = None) -> _Block:
-        """Copy an array of int32 or uint8 into the arena."""
-        num_words = -(-array.nbytes // 4)
-        size = -(-num_words // _ALIGNMENT) * _ALIGNMENT
-        block = _Block(self._take(size), size, self._freed, source)
-        values = np.zeros(num_words, dtype=np.int32)
-        values.view(np.uint8)[: array.nbytes] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-        self._copy(block.place, values)
-        return block
-
-    def _copy(self, place: int, values: Int32Array) -> None:
-        into = self.memory[place : place + len(values)]
-        # None changes nothing.
+        if is_shared and (known := self._blocks.get(key)) is not None:
+            return known
+        size = -(-array.nbytes // (4 * _ALIGNMENT)) * _ALIGNMENT
+        place = self._take(size)
+        if place is None:
+            return None
+        block = _Block(place, size, self._freed, array if is_shared else None)
+        if is_shared:
+            self._blocks[key] = block
+        values = np.zeros(4 * size, dtype=np.uint8)
+        values[: array.nbytes] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+        # No stream changes nothing.
         with torch.cuda.stream(self._stream):
-            into.copy_(torch.from_numpy(values))
+            self.memory[place : place + size].copy_(torch.from_numpy(values.view(np.int32)))
+        return block
 
-    def _take(self, size: int) -> int:
-        """Take memory from the first gap that is large enough.
-
-        Raises:
-            ArenaFullError: None is.
-        """
+    def _take(self, size: int) -> int | None:
+        """Take memory from the first gap that is large enough; None where none is."""
         for i, (place, of_gap) in enumerate(self._gaps):
             if size <= of_gap:
                 self._gaps[i : i + 1] = [(place + size, of_gap - size)] if size < of_gap else []
                 return place
-        raise ArenaFullError
+        return None
 
     def _collect(self) -> bool:
         """Return what was freed to the gaps, which ascend and do not touch; whether there was anything."""
         freed = [self._freed.popleft() for _ in range(len(self._freed))]
         gaps: list[tuple[int, int]] = []
-        for place, size in sorted([*self._gaps, *freed]):
+        for place, size in sorted(gap for gap in (*self._gaps, *freed) if gap[1]):
             if gaps and sum(gaps[-1]) == place:
                 gaps[-1] = gaps[-1][0], gaps[-1][1] + size
             else:
