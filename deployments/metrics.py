@@ -10,6 +10,8 @@ from typing import Final
 
 from ray.util.metrics import Counter, Gauge, Histogram
 
+from vocab.vllm_plugin import MaskCounts
+
 _SECONDS: Final = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0, 300.0]
 
 REQUESTS: Final = Counter(
@@ -39,6 +41,8 @@ LOG_MASS: Final = Histogram(
 )
 MASK_SECONDS: Final = Counter("wordbound_mask_seconds_total", "Time in which an engine filled masks.")
 MASKS: Final = Counter("wordbound_masks_total", "Masks that an engine filled, one a token of a constrained sequence.")
+TEXTS: Final = Counter("wordbound_masked_texts_total", "Constrained sequences that began, by where masked.", ("where",))
+DEAD_MASKS: Final = Counter("wordbound_dead_masks_total", "Masks of texts on a GPU that had left their list: a fault.")
 SEQUENCES: Final = Gauge(
     "wordbound_sequences", "Sequences of requests at a replica, those of batches apart.", ("state",)
 )
@@ -58,23 +62,29 @@ _REPORT_S: Final = 5.0
 
 
 async def report_replica(
-    masks: Callable[[], tuple[int, float]],
+    masks: Callable[[], MaskCounts],
     num_running: Callable[[], int],
     num_waiting: Callable[[], int],
     cache_bytes: Callable[[], int],
 ) -> None:
     """Report a replica's state every five seconds, until cancelled.
 
-    ``masks`` counts those that its engine has filled, and their seconds.
+    ``masks`` counts what its engine has masked.
     """
-    num_before, seconds_before = 0, 0.0
+    before = MaskCounts()
     while True:
-        num, seconds = masks()
+        now = masks()
+        new = now.since(before)
         # Counters take no zero.
-        if num > num_before:
-            MASKS.inc(num - num_before)
-            MASK_SECONDS.inc(seconds - seconds_before)
-        num_before, seconds_before = num, seconds
+        if new.num_masks:
+            MASKS.inc(new.num_masks)
+            MASK_SECONDS.inc(new.seconds)
+        for where, number in (("device", new.num_on_device), ("cpu", new.num_texts - new.num_on_device)):
+            if number:
+                TEXTS.inc(number, {"where": where})
+        if new.num_dead > 0:
+            DEAD_MASKS.inc(new.num_dead)
+        before = now
         SEQUENCES.set(num_running(), {"state": "running"})
         SEQUENCES.set(num_waiting(), {"state": "waiting"})
         LIST_CACHE_BYTES.set(cache_bytes())

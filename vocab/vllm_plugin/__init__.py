@@ -9,7 +9,8 @@ import mmap
 import os
 import struct
 from pathlib import Path
-from typing import Final, Self
+from threading import Lock
+from typing import Final, NamedTuple, Self
 
 PLUGIN_VARIABLE: Final = "WORDBOUND_PLUGIN"
 """Environment variable of an engine's processes: "1" where they are to load the plugin."""
@@ -20,7 +21,28 @@ STATISTICS_VARIABLE: Final = "WORDBOUND_MASK_STATISTICS"
 _COPIED_BY_RAY: Final = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 """vLLM's own: variables that its workers in processes of Ray get from the engine, besides those of vLLM."""
 
-_NUMBERS: Final = struct.Struct("qd")
+_NUMBERS: Final = struct.Struct("qdqqq")
+
+
+class MaskCounts(NamedTuple):
+    """What an engine has masked.
+
+    Attributes:
+        num_masks: Masks filled on the CPU.
+        seconds: How long that took.
+        num_texts: Texts of lists that began.
+        num_on_device: Those of them that the device masks.
+        num_dead: Masks of texts there that had left their list, and could only stop. A fault: none is expected.
+    """
+
+    num_masks: int = 0
+    seconds: float = 0.0
+    num_texts: int = 0
+    num_on_device: int = 0
+    num_dead: int = 0
+
+    def since(self, before: "MaskCounts") -> "MaskCounts":
+        return MaskCounts(**{name: count - getattr(before, name) for name, count in self._asdict().items()})
 
 
 def use_plugin() -> None:
@@ -40,14 +62,11 @@ def register() -> None:
 
 
 class MaskStatistics:
-    """How many masks an engine has filled and how long that took, in memory that its process shares with its parent.
-
-    Two numbers: masks, int64, and seconds, float64. One process writes.
-    """
+    """What an engine has masked, in memory that its process shares with its parent. One process writes."""
 
     def __init__(self, memory: mmap.mmap) -> None:
-        self._memory = memory
-        self._num, self._seconds = self.read()
+        self._memory, self._lock = memory, Lock()
+        self._counts = self.read()
 
     @classmethod
     def share(cls) -> Self:
@@ -65,13 +84,20 @@ class MaskStatistics:
         with Path(path).open("r+b") as memory:
             return cls(mmap.mmap(memory.fileno(), _NUMBERS.size))
 
-    def read(self) -> tuple[int, float]:
-        """Return the number of masks and the seconds, as far as they were written."""
-        num, seconds = _NUMBERS.unpack(self._memory[:])
-        return num, seconds
+    def read(self) -> MaskCounts:
+        """Return the counts, as far as they were written."""
+        return MaskCounts(*_NUMBERS.unpack(self._memory[:]))
 
     def add(self, seconds: float, number: int = 1) -> None:
         """Count so many masks, which took so long together."""
-        self._num += number
-        self._seconds += seconds
-        _NUMBERS.pack_into(self._memory, 0, self._num, self._seconds)
+        self._write(num_masks=number, seconds=seconds)
+
+    def add_text(self, *, is_on_device: bool, num_dead: int) -> None:
+        """Count a text that begins; so many masks were of dead ones until now."""
+        self._write(num_texts=1, num_on_device=int(is_on_device), num_dead=num_dead - self._counts.num_dead)
+
+    def _write(self, **added: float) -> None:
+        with self._lock:
+            counts = {name: getattr(self._counts, name) + number for name, number in added.items()}
+            self._counts = self._counts._replace(**counts)
+            _NUMBERS.pack_into(self._memory, 0, *self._counts)

@@ -35,6 +35,7 @@ from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference, is_ours, parse_lark
 from vocab.vllm_plugin import MaskStatistics
 from vocab.vllm_plugin.client_grammars import ENDED, ClientGrammar, MaskMaker, StepCost
+from vocab.vllm_plugin.device import seams
 from vocab.vllm_plugin.own_probabilities import OWN_PROBABILITIES
 from vocab.vllm_plugin.patches import CPU_ADAPTERS, CPU_SEEDS, Patch, PatchGroup
 
@@ -104,7 +105,8 @@ def _fill_masks(
     if bitmask is not None and manager.reasoner_cls is None and not scheduled_spec_decode_tokens:
         grammars = [requests[name].structured_output_request.grammar for name in structured_output_request_ids]
         if grammars and all(type(grammar) is WordGrammar for grammar in grammars):
-            return backend.fill_bitmasks(bitmask, grammars)
+            rows: npt.NDArray[np.int32] = backend.fill_bitmasks(bitmask, grammars)
+            return rows
     return original(manager, requests, structured_output_request_ids, scheduled_spec_decode_tokens)
 
 
@@ -124,8 +126,10 @@ def install() -> None:
     """Replace vLLM's xgrammar backend by ``WordboundBackend``, and install the patches. Harmless to repeat."""
     if _BACKEND.install():
         structured_output.XgrammarBackend = WordboundBackend
-    for group in (_THINKING, _SERIAL_MASKS, CPU_ADAPTERS, CPU_SEEDS, *OWN_PROBABILITIES):
+    for group in (_THINKING, _SERIAL_MASKS, CPU_ADAPTERS, CPU_SEEDS):
         group.install()
+    _, is_sampler_patched, _ = [group.install() for group in OWN_PROBABILITIES]
+    seams.install(is_sampler_patched)
 
 
 class WordboundBackend(XgrammarBackend):
@@ -180,7 +184,9 @@ class WordboundBackend(XgrammarBackend):
             )
         textless = self._textless.intersection(stop_token_ids or ())
         matcher = Matcher.of(reference, self._lists.for_text(reference), textless)
-        return WordGrammar(matcher, self._bitmask_arrays, self._statistics)
+        text = seams.text_of(matcher, reference, self.vllm_config)
+        self._statistics.add_text(is_on_device=text is not None, num_dead=seams.num_dead())
+        return WordGrammar(matcher, self._bitmask_arrays, self._statistics, text)
 
     def fill_bitmasks(self, bitmask: torch.Tensor, grammars: "Sequence[WordGrammar]") -> npt.NDArray[np.int32]:
         """Fill a row of ``bitmask``, int32 (sequences, words), for each grammar; return these rows."""
@@ -235,9 +241,16 @@ class _BitmaskArrays:
 
 
 class WordGrammar(StructuredOutputGrammar):
-    """A matcher with the interface of vLLM's scheduler."""
+    """A matcher with the interface of vLLM's scheduler; with ``device_text`` the device may follow its text instead."""
 
-    def __init__(self, matcher: Matcher, bitmask_arrays: _BitmaskArrays, statistics: MaskStatistics) -> None:
+    def __init__(
+        self,
+        matcher: Matcher,
+        bitmask_arrays: _BitmaskArrays,
+        statistics: MaskStatistics,
+        device_text: seams.DeviceText | None = None,
+    ) -> None:
+        self.device_text = device_text
         self._matcher = matcher
         self._bitmask_arrays = bitmask_arrays
         self._statistics = statistics

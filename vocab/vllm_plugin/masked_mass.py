@@ -86,7 +86,9 @@ def measure(logits: torch.Tensor, asked: Mapping[int, MassAsked], apply_mask: Ca
         is_forced = likeliest(left, 2)[0][:, 1].isneginf()
         top = UnmaskedTop(top_rows, tokens, torch.where(is_taken, mark(top_log_p), top_log_p), is_forced)
     index = None if len(rows) == len(logits) else _like(logits, rows, torch.int64)
-    vars(logits)[_ATTRIBUTE] = MaskedMass(index, after - before, warm_after - warm_before, top)
+    mass = MaskedMass(index, after - before, warm_after - warm_before, top)
+    # Of some rows vLLM applies the masks, of others the device's own kernels.
+    vars(logits).setdefault(_ATTRIBUTE, []).append(mass)
 
 
 def total_row_by_row(
@@ -137,10 +139,10 @@ def likeliest(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]
     return found.values, torch.cat([looked_at, rest.expand(len(logits), -1)], dim=1).gather(1, found.indices)
 
 
-def take(logits: torch.Tensor) -> MaskedMass | None:
-    """Take the masses that ``measure`` attached to these logits, once; None where there are none."""
-    mass: MaskedMass | None = vars(logits).pop(_ATTRIBUTE, None)
-    return mass
+def take(logits: torch.Tensor) -> Sequence[MaskedMass]:
+    """Take the masses that ``measure`` attached to these logits, once; each of other rows."""
+    masses: list[MaskedMass] = vars(logits).pop(_ATTRIBUTE, [])
+    return masses
 
 
 def report(mass: MaskedMass, logprobs: Any) -> Any:

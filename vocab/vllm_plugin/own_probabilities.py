@@ -31,6 +31,7 @@ from vllm.v1.outputs import LogprobsTensors
 
 from vocab.matching.log_mass import UNMASKED_TOP
 from vocab.matching.reference import is_ours
+from vocab.vllm_plugin.device import seams
 from vocab.vllm_plugin.masked_mass import MassAsked, measure, report, take
 from vocab.vllm_plugin.patches import Patch, PatchGroup
 
@@ -120,7 +121,8 @@ def _apply_and_measure(
 
     ``request_ids`` has the request of each row, ``masked`` those that the mask concerns, in any order.
     """
-    asking, masked = _all_asking(), set(masked)
+    asking = _all_asking()
+    masked = set(masked) if asking else ()
     rows = {
         row: asked.mass
         for row, name in enumerate(request_ids)
@@ -135,10 +137,11 @@ def _apply_and_measure(
 
 def _sample(original: Callable[..., Any], sampler: Any, logits: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """Sample with vLLM's sampler, and have it report p where these logits were measured."""
-    mass = take(logits)
+    masses = take(logits)
     output = original(sampler, logits, *args, **kwargs)
-    if mass is not None and output.logprobs_tensors is not None and sampler.logprobs_mode == "raw_logprobs":
-        output.logprobs_tensors = report(mass, output.logprobs_tensors)
+    if masses and output.logprobs_tensors is not None and sampler.logprobs_mode == "raw_logprobs":
+        for mass in masses:
+            output.logprobs_tensors = report(mass, output.logprobs_tensors)
     return output
 
 
@@ -204,6 +207,7 @@ def _add_rows(
 
 def _add_to_second(original: Callable[..., Any], sampler: Any, index: int, prompt_len: int, params: Any) -> None:
     original(sampler, index, prompt_len, params)
+    seams.add(sampler, index, params)
     requests = sampler.req_states
     _remember(requests, requests.req_id_to_index, requests.index_to_req_id[index], params)
 
@@ -212,6 +216,19 @@ def _apply_mask_in_second(
     original: Callable[..., Any], worker: Any, logits: torch.Tensor, batch: Any, masked: list[str], bitmask: Any
 ) -> None:
     _apply_and_measure(logits, batch.req_ids, masked, lambda: original(worker, logits, batch, masked, bitmask))
+
+
+def _sample_in_second(original: Callable[..., Any], sampler: Any, logits: torch.Tensor, batch: Any) -> Any:
+    """Sample as ``_sample``; mask and advance before and after it the texts that are followed on the device."""
+    found = seams.rows_of(sampler, logits, batch)
+    if found is None:
+        return _sample(original, sampler, logits, batch)
+    slots, rows = found
+    masked = (batch.req_ids[row] for row in rows)
+    _apply_and_measure(logits, batch.req_ids, masked, lambda: slots.mask(logits, batch.idx_mapping))
+    output = _sample(original, sampler, logits, batch)
+    slots.advance(batch.idx_mapping, output.sampled_token_ids, output.num_sampled)
+    return output
 
 
 def _add_rows_in_second(
@@ -291,7 +308,9 @@ OWN_PROBABILITIES: Final = (
                 "(self, logits, input_batch, grammar_req_ids, grammar_bitmask)",
                 _apply_mask_in_second,
             ),
-            Patch("vllm.v1.worker.gpu.sample.sampler:Sampler.__call__", "(self, logits, input_batch)", _sample),
+            Patch(
+                "vllm.v1.worker.gpu.sample.sampler:Sampler.__call__", "(self, logits, input_batch)", _sample_in_second
+            ),
             Patch(
                 "vllm.v1.worker.gpu.sample.prompt_logprob:PromptLogprobsWorker.compute_prompt_logprobs",
                 "(self, logits_fn, hidden_states, input_batch, all_token_ids, num_computed_tokens, prompt_lens)",

@@ -4,6 +4,7 @@ Whole engines are ``tests/e2e/test_log_mass.py`` and ``tests/wordbound/lm/test_v
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import product
 from types import SimpleNamespace
 from typing import Any, Final
@@ -34,6 +35,7 @@ from vocab.vllm_plugin.masked_mass import (
     likeliest,
     measure,
     pack_all,
+    report,
     take,
     total_at_once,
     total_row_by_row,
@@ -375,9 +377,28 @@ def test_a_gpu_counts_as_a_cpu_does_and_a_measure_is_taken_once_and_from_its_own
         before = logits.clone()
         measure(logits, {row: MassAsked(1.0) for row in rows}, lambda: None)
         assert torch.equal(logits, before)
-        assert take(logits.clone()) is None
-        assert take(logits) is not None
-        assert take(logits) is None
+        assert not take(logits.clone())
+        assert take(logits)
+        assert not take(logits)
+
+
+def test_what_two_masks_of_one_step_leave_is_reported_for_the_rows_of_both() -> None:
+    logits = some_logits(3)
+    log_p = logits.log_softmax(-1)
+
+    def mask(row: int) -> None:
+        logits[row, FORBIDDEN] = -torch.inf
+
+    for row in (0, 2):
+        measure(logits, {row: MassAsked(1.0)}, partial(mask, row))
+    tokens = torch.arange(NUM_TOKENS).expand(3, -1)
+    found = LogprobsTensors(tokens, logits.log_softmax(-1), torch.ones(3).long())
+    for one in take(logits):
+        found = report(one, found)
+    for row in (0, 2):
+        assert torch.allclose(found.logprobs[row, ALLOWED], log_p[row, ALLOWED], atol=1e-5)
+        assert unpack(int(found.selected_token_ranks[row]))[0] == pytest.approx(mass(log_p[row]), abs=1e-5)
+    assert torch.equal(found.logprobs[1], log_p[1]) and int(found.selected_token_ranks[1]) == 1
 
 
 def test_the_likeliest_are_those_of_topk() -> None:
@@ -400,6 +421,5 @@ def test_what_is_packed_together_is_what_is_packed_alone() -> None:
     assert packed.tolist() == [pack(mass, other) for mass, other in zip(as_float32, as_float32[::-1], strict=True)]
     nothing = torch.full((1, 6), -torch.inf)
     measure(nothing, {0: MassAsked(1.0)}, lambda: None)
-    found = take(nothing)
-    assert found is not None
+    [found] = take(nothing)
     assert unpack(int(pack_all(found.log_mass, found.log_weight_mass)[0]))[0] < -2000

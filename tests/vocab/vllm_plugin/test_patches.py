@@ -31,6 +31,7 @@ PATCHED = {
     "vllm.lora.punica_wrapper.punica_cpu:bgmv_expand_slice",
     "vllm.outputs:RequestOutput.add",
     "vllm.v1.core.block_pool:BlockPool.reset_prefix_cache",
+    "vllm.v1.core.sched.scheduler:Scheduler._try_promote_blocked_waiting_request",
     "vllm.v1.engine.logprobs:LogprobsProcessor._update_prompt_logprobs",
     "vllm.v1.sample.sampler:Sampler.forward",
     "vllm.v1.structured_output:StructuredOutputManager.grammar_bitmask",
@@ -38,6 +39,8 @@ PATCHED = {
     "vllm.v1.worker.gpu.sample.prompt_logprob:PromptLogprobsWorker.compute_prompt_logprobs",
     "vllm.v1.worker.gpu.sample.sampler:Sampler.__call__",
     "vllm.v1.worker.gpu.sample.sampler:Sampler.add_request",
+    "vllm.v1.worker.gpu.states:RequestState.add_request",
+    "vllm.v1.worker.gpu.states:RequestState.remove_request",
     "vllm.v1.worker.gpu.structured_outputs:StructuredOutputsWorker.apply_grammar_bitmask",
     "vllm.v1.worker.gpu_input_batch:CachedRequestState.__post_init__",
     "vllm.v1.worker.gpu_input_batch:InputBatch.add_request",
@@ -58,8 +61,8 @@ def test_each_function_of_vllm_is_patched_once_and_is_what_its_patch_was_written
     monkeypatch: pytest.MonkeyPatch, log: list[str]
 ) -> None:
     modules = [
-        importlib.import_module(f"vocab.vllm_plugin.{module.name}")
-        for module in pkgutil.iter_modules(vocab.vllm_plugin.__path__)
+        importlib.import_module(f"vocab.vllm_plugin.{name}")
+        for name in (*(module.name for module in pkgutil.iter_modules(vocab.vllm_plugin.__path__)), "device.seams")
     ]
     values = [value for module in modules for value in vars(module).values()]
     values += [one for value in values if isinstance(value, tuple) for one in value]

@@ -6,7 +6,14 @@ import pytest
 from vllm.ray.ray_env import get_env_vars_to_copy
 from vllm.v1 import structured_output
 
-from vocab.vllm_plugin import PLUGIN_VARIABLE, register, use_plugin
+from vocab.vllm_plugin import (
+    PLUGIN_VARIABLE,
+    STATISTICS_VARIABLE,
+    MaskCounts,
+    MaskStatistics,
+    register,
+    use_plugin,
+)
 from vocab.vllm_plugin.backend import WordboundBackend
 
 COPIED = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
@@ -36,3 +43,17 @@ def test_workers_in_processes_of_ray_are_asked_too(monkeypatch: pytest.MonkeyPat
     use_plugin()
     use_plugin()
     assert {PLUGIN_VARIABLE, "MY_VARIABLE"} <= get_env_vars_to_copy()
+
+
+def test_what_an_engine_masks_is_read_where_its_parent_shares_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STATISTICS_VARIABLE, "")
+    # In a process of its own as a rule.
+    parent, engine = MaskStatistics.share(), MaskStatistics.shared()
+    assert parent.read() == MaskCounts()
+    engine.add(0.5, 3)
+    before = parent.read()
+    engine.add(0.25)
+    for is_on_device in (True, False):
+        engine.add_text(is_on_device=is_on_device, num_dead=2)
+    assert parent.read() == MaskCounts(4, 0.75, 2, 1, 2)
+    assert parent.read().since(before) == MaskCounts(1, 0.25, 2, 1, 2)

@@ -37,7 +37,7 @@ class Crowd(Manager):
             self.num_threaded += 1
             return submit(batch)
 
-        self._manager._async_submit_fill_bitmask = count  # type: ignore[method-assign]
+        self._manager._async_submit_fill_bitmask = count
 
     def begin(self, number: int) -> None:
         reference = GrammarReference(

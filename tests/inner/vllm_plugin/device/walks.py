@@ -120,7 +120,8 @@ class Walk:
                 self.advance(one, int(tokens[row, 0]))
 
     def compare(self, one: Follower, logits: torch.Tensor) -> list[int]:
-        allowed, here = self.mask_tokens(one.matcher), torch.isfinite(logits).nonzero().flatten().tolist()
+        allowed = self.mask_tokens(one.matcher)
+        here: list[int] = torch.isfinite(logits).nonzero().flatten().tolist()
         if one.dropped:
             assert set(here) <= set(allowed) | set(self.stops)
         else:

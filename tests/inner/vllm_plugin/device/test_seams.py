@@ -1,0 +1,127 @@
+"""Which texts the device follows, and why it does not follow the others."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from vllm import SamplingParams
+from vllm.sampling_params import StructuredOutputsParams
+
+from tests.vocab.toys import STOP, toy_states
+from vocab.matching.controls import Controls
+from vocab.matching.matcher import Matcher
+from vocab.matching.reference import GrammarReference, write_client_grammar
+from vocab.options import DEFAULT_OPTIONS
+from vocab.vllm_plugin.device import NotMaskedError, seams
+
+pytest.importorskip("triton", reason="masks on the device need Triton, which is not installed")
+
+STATES, FACTS = toy_states(["sol", "mar"])
+
+
+class Requests:
+    """A model runner's table of requests."""
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What the log says, in a process with one runner whose slots are there."""
+    messages, requests = list[str](), Requests()
+    monkeypatch.setattr(seams.logger, "info", lambda message, *values: messages.append(message % values))
+    monkeypatch.setattr(seams, "_installed", {True})
+    monkeypatch.setattr(seams, "_reported", set())
+    monkeypatch.setattr(seams, "_runners", {requests: runner()})
+    yield messages
+
+
+def runner(table: Any = "the table", num_tokens: int = 512) -> Any:
+    slots = SimpleNamespace(arena=SimpleNamespace(table=lambda _: table), num_dead=2)
+    return seams._Runner(torch.device("cpu"), 4, num_tokens, torch.float32, slots=slots)
+
+
+def config(num_workers: int = 1, drafts: Any = None, thinks: str = "") -> Any:
+    return SimpleNamespace(
+        parallel_config=SimpleNamespace(world_size=num_workers),
+        speculative_config=drafts,
+        structured_outputs_config=SimpleNamespace(reasoning_parser=thinks),
+    )
+
+
+def text(stops: Any = (STOP,), start: Any = None, of: Any = None, **fields: Any) -> tuple[Matcher, GrammarReference]:
+    reference = GrammarReference("0" * 64, DEFAULT_OPTIONS, 2, **fields)
+    matcher = Matcher(STATES, stops, fields.get("max_tokens"), start=start)
+    if of is not None:
+        matcher.states = of
+    return matcher, reference
+
+
+def test_a_text_of_a_list_has_a_table(log: list[str]) -> None:
+    for fields in ({}, {"max_tokens": 9, "no_repeat": 4, "min_tokens": 2}, {"stops": (0, 1, 2, 3, 4, 5, 6, 7)}):
+        found = seams.text_of(*text(**fields), config())
+        assert found is not None and found.table == "the table"
+    assert log == []
+    assert seams.num_dead() == 2
+
+
+@pytest.mark.parametrize(
+    ("config_fields", "fields", "reason"),
+    [
+        ({"num_workers": 2}, {}, "the engine's process has not one model runner, vLLM's second, with a GPU of its own"),
+        ({"drafts": object()}, {}, "the engine drafts"),
+        ({"thinks": "qwen3"}, {}, "the model thinks first"),
+        ({}, {"controls": Controls(max_sentences=2)}, "a text has controls, or is JSON"),
+        ({}, {"of": object()}, "a list is of a language without spaces"),
+        ({}, {"stops": ()}, "a text has not 1 to 8 stop tokens"),
+        ({}, {"stops": range(9)}, "a text has not 1 to 8 stop tokens"),
+        ({}, {"start": tuple(range(-9, 0))}, "a text has more than 8 readings"),
+        ({}, {"no_repeat": 4}, "a text may have more than 8192 tokens"),
+        ({}, {"no_repeat": 4, "max_tokens": 8192, "seen": (3,)}, "a text may have more than 8192 tokens"),
+    ],
+)
+def test_other_texts_are_masked_on_the_cpu_and_the_log_says_why_once(
+    config_fields: dict[str, Any], fields: dict[str, Any], reason: str, log: list[str]
+) -> None:
+    for _ in range(2):
+        assert seams.text_of(*text(**fields), config(**config_fields)) is None
+    assert log == [f"Masks are made on the CPU: {reason}"]
+
+
+def test_so_are_all_without_the_hooks_the_room_or_the_logits(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for runners in ({}, {Requests(): runner(), "another": runner()}):
+        monkeypatch.setattr(seams, "_runners", runners)
+        assert seams.text_of(*text(), config()) is None
+    monkeypatch.setattr(seams, "_runners", {"one": runner(num_tokens=len(FACTS) - 1)})
+    assert seams.text_of(*text(), config()) is None
+    assert log.pop() == "Masks are made on the CPU: the tokenizer has more tokens than the model"
+    # Without slots, which need a GPU: none are made, and the engine goes on.
+    made = runner()
+    made.slots = None
+    monkeypatch.setattr(seams, "_runners", {"one": made})
+    assert seams.text_of(*text(), config()) is None
+    assert made.failure and log.pop().endswith(made.failure)
+    monkeypatch.setattr(seams, "_installed", set())
+    assert seams.text_of(*text(), config()) is None
+    assert log.pop() == "Masks are made on the CPU: this vLLM has other seams"
+
+
+def test_without_memory_for_lists_there_are_no_slots(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = runner()
+    made.slots = None
+    monkeypatch.setattr(seams, "_runners", {"one": made})
+    monkeypatch.setenv(seams.ARENA_BYTES_VARIABLE, "0")
+    assert seams.text_of(*text(), config()) is None
+    assert log == ["Masks are made on the CPU: WORDBOUND_DEVICE_BYTES is 0"]
+
+
+def test_a_clients_grammar_cannot_say_that_the_device_masks_it(log: list[str]) -> None:
+    for grammar in ('root ::= "a"\n# on the device\n', f"start: /a/\n{text()[1].to_ebnf()}# on the device\n"):
+        params = SamplingParams(structured_outputs=StructuredOutputsParams(grammar=write_client_grammar(grammar)))
+        sampler: Any = SimpleNamespace(req_states=Requests())
+        seams.add(sampler, 0, params)
+    params = SamplingParams(
+        structured_outputs=StructuredOutputsParams(grammar=text()[1].to_ebnf() + "# on the device\n")
+    )
+    with pytest.raises(NotMaskedError, match="has no table in this process"):
+        seams.add(sampler, 0, params)

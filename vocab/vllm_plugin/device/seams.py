@@ -1,0 +1,253 @@
+"""Where vLLM lets go of a text that the device follows, and where its second model runner masks it instead.
+
+The life of such a request: its grammar is compiled, with a table on the device (``text_of``); vLLM's scheduler then
+gets the request without a structured output, so that nothing waits for a mask, and with a mark in its reference. The
+runner finds the mark where the request comes to it, also after a preemption, and gives it a slot (``add``); it masks
+and advances all slots at each step (``rows_of``). A mark without a table raises: such a text may not be sampled.
+
+All that is in one process: where the worker has another, masks are made on the CPU.
+"""
+
+import copy
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from vllm.logger import init_logger
+
+from vocab.matching.matcher import Matcher
+from vocab.matching.reference import GrammarReference, is_ours
+from vocab.matching.states import ListStates
+from vocab.vllm_plugin.device import NotMaskedError
+from vocab.vllm_plugin.patches import Patch, PatchGroup
+
+logger = init_logger("vllm.wordbound")
+
+ARENA_BYTES_VARIABLE: Final = "WORDBOUND_DEVICE_BYTES"
+"""Environment variable of an engine's process with the bytes that lists may take on its device; 0 for no such masks."""
+
+DEFAULT_ARENA_BYTES: Final = 256 * 1024 * 1024
+"""20,000 English words take 10 MB at 151,669 tokens, with the rows of one N and set of options."""
+
+DEVICE_TYPE = "cuda"
+"""Of devices on which masks are made; tests have others, where Triton interprets."""
+
+_MARK: Final = "# on the device\n"
+"""At the end of a reference; no client can write one."""
+
+
+class DeviceText(NamedTuple):
+    """A text with a table, which stays on the device as long as this does; the matcher is where the text begins."""
+
+    matcher: Matcher
+    table: Any
+
+
+@dataclass(eq=False)
+class _Runner:
+    """A model runner of this process; its slots are made with its first text."""
+
+    device: torch.device
+    num_slots: int
+    num_tokens: int
+    dtype: torch.dtype
+    slots: Any = None
+    failure: str = ""
+
+
+_runners = WeakKeyDictionary[Any, _Runner]()
+"""By their tables of requests."""
+
+_written = WeakKeyDictionary[Any, list[int]]()
+"""By a runner's table of requests, what the request added last had written before it was preempted."""
+
+_installed = set[bool]()
+_lock = Lock()
+_reported = set[str]()
+
+
+def install(is_sampler_patched: bool) -> None:
+    """Install the hooks, if those of the sampler are, in ``vocab.vllm_plugin.own_probabilities``."""
+    if is_sampler_patched and DEVICE.install():
+        _installed.add(True)
+
+
+# The engine: its scheduler, and where grammars are compiled.
+
+
+def text_of(matcher: Matcher, reference: GrammarReference, config: Any) -> DeviceText | None:
+    """Return a new text with its table, made here if need be; None where it is masked on the CPU.
+
+    Args:
+        matcher: Of the text, at its beginning.
+        reference: What it was made from.
+        config: vLLM's, of the engine.
+    """
+    reason = _reason_of_engine(config) or _reason_of_text(matcher, reference)
+    if not reason:
+        [runner] = _runners.values()
+        slots = _slots_of(runner)
+        try:
+            return DeviceText(matcher, slots.arena.table(matcher.states))
+        except RuntimeError as error:
+            reason = str(error)
+    if reason not in _reported:
+        _reported.add(reason)
+        logger.info("Masks are made on the CPU: %s", reason)
+    return None
+
+
+def num_dead() -> int:
+    """Return how many masks were of dead texts, as far as that is known."""
+    return sum(runner.slots.num_dead for runner in list(_runners.values()) if runner.slots is not None)
+
+
+def _reason_of_engine(config: Any) -> str:
+    """Return why no text of an engine is masked on the device; nothing if some are."""
+    runners = list(_runners.values())
+    if not _installed:
+        return "this vLLM has other seams"
+    if len(runners) != 1 or config.parallel_config.world_size != 1:
+        return "the engine's process has not one model runner, vLLM's second, with a GPU of its own"
+    if config.speculative_config is not None:
+        return "the engine drafts"
+    if config.structured_outputs_config.reasoning_parser:
+        return "the model thinks first"
+    _slots_of(runners[0])
+    return runners[0].failure
+
+
+def _reason_of_text(matcher: Matcher, reference: GrammarReference) -> str:
+    """Return why a text is not masked on the device; nothing if it is."""
+    from vocab.vllm_plugin.device.kernels import MAX_READINGS, MAX_STOPS
+    from vocab.vllm_plugin.device.slots import MAX_HISTORY
+
+    if reference.controls is not None or reference.schema is not None:
+        return "a text has controls, or is JSON"
+    if not isinstance(matcher.states, ListStates):
+        return "a list is of a language without spaces"
+    [runner] = _runners.values()
+    if matcher.states.words.num_tokens > runner.num_tokens:
+        return "the tokenizer has more tokens than the model"
+    if not 1 <= len(matcher.stop_tokens) <= MAX_STOPS:
+        return f"a text has not 1 to {MAX_STOPS} stop tokens"
+    if len(matcher.state) > MAX_READINGS:
+        return f"a text has more than {MAX_READINGS} readings"
+    is_long = reference.max_tokens is None or len(reference.seen) + reference.max_tokens > MAX_HISTORY
+    if reference.no_repeat is not None and is_long:
+        return f"a text may have more than {MAX_HISTORY} tokens"
+    return ""
+
+
+def _slots_of(runner: _Runner) -> Any:
+    """Return the slots of a runner, made with the first text; None where that fails."""
+    with _lock:
+        if runner.slots is None and not runner.failure:
+            num_bytes = int(os.environ.get(ARENA_BYTES_VARIABLE) or DEFAULT_ARENA_BYTES)
+            if not num_bytes:
+                runner.failure = f"{ARENA_BYTES_VARIABLE} is 0"
+                return None
+            try:
+                from vocab.vllm_plugin.device.slots import Slots
+                from vocab.vllm_plugin.device.tables import Arena
+
+                slots = Slots(Arena(runner.device, num_bytes), runner.num_slots, runner.num_tokens)
+                slots.warm_up(runner.dtype)
+                runner.slots = slots
+            except Exception as error:
+                # No Triton, no compiler, no memory: the engine goes on.
+                runner.failure = f"{type(error).__name__}: {error}"
+        return runner.slots
+
+
+def _let_go(original: Callable[..., bool], scheduler: Any, request: Any) -> bool:
+    """Take a request out of vLLM's structured outputs once its grammar is there, if the device masks it."""
+    is_promoted = original(scheduler, request)
+    structured = request.structured_output_request
+    text = getattr(structured.grammar, "device_text", None) if is_promoted and structured is not None else None
+    if text is not None and not request.resumable:
+        # Several requests may share these.
+        params = copy.copy(request.sampling_params)
+        params.structured_outputs = copy.copy(params.structured_outputs)
+        params.structured_outputs.grammar += _MARK
+        # Not one of vLLM's fields: another process would not get it, and find the mark alone.
+        params.device_text = text
+        request.sampling_params, request.structured_output_request = params, None
+    return is_promoted
+
+
+# The second model runner.
+
+
+def _remember_written(original: Callable[..., None], requests: Any, **request: Any) -> None:
+    original(requests, **request)
+    _written[requests] = request["all_token_ids"][request["prompt_len"] :]
+
+
+def _remove(original: Callable[..., int | None], requests: Any, req_id: str) -> int | None:
+    slot = original(requests, req_id)
+    runner = _runners.get(requests)
+    if slot is not None and runner is not None and runner.slots is not None:
+        runner.slots.remove(slot)
+    return slot
+
+
+def add(sampler: Any, slot: int, params: Any) -> None:
+    """Give a request with a mark its slot, after what it has written if it was preempted.
+
+    Raises:
+        NotMaskedError: It has no table here.
+    """
+    grammar = getattr(getattr(params, "structured_outputs", None), "grammar", None)
+    if not isinstance(grammar, str) or not is_ours(grammar) or not grammar.endswith(_MARK):
+        return
+    runner, text = _runners.get(sampler.req_states), getattr(params, "device_text", None)
+    if runner is None or runner.slots is None or text is None:
+        raise NotMaskedError("vLLM's scheduler let a text go that has no table in this process")
+    text.matcher.reset()
+    written = _written.get(sampler.req_states, [])
+    runner.slots.add(slot, text.matcher, text.table, is_dead=not all(map(text.matcher.accept_token, written)))
+
+
+def rows_of(sampler: Any, logits: torch.Tensor, batch: Any) -> tuple[Any, npt.NDArray[np.intp]] | None:
+    """Return a runner's slots, and the rows of a step that are masked by them; None where none is.
+
+    Raises:
+        NotMaskedError: One of them has no table.
+    """
+    requests = sampler.req_states
+    runner = _runners.get(requests)
+    if runner is None:
+        # At the latest in the step by which vLLM measures memory.
+        if logits.device.type == DEVICE_TYPE:
+            _runners[requests] = _Runner(logits.device, requests.max_num_reqs, logits.shape[1], logits.dtype)
+        return None
+    rows = None if runner.slots is None else runner.slots.rows(batch.idx_mapping_np)
+    # Dummy steps have the first slots, whoever is in them.
+    if rows is None or requests.index_to_req_id.get(int(batch.idx_mapping_np[rows[0]])) != batch.req_ids[rows[0]]:
+        return None
+    return runner.slots, rows
+
+
+DEVICE: Final = PatchGroup(
+    "Masks of lists are made on the CPU",
+    (
+        Patch(
+            "vllm.v1.core.sched.scheduler:Scheduler._try_promote_blocked_waiting_request", "(self, request)", _let_go
+        ),
+        Patch(
+            "vllm.v1.worker.gpu.states:RequestState.add_request",
+            "(self, req_id, prompt_len, all_token_ids, num_computed_tokens, max_tokens)",
+            _remember_written,
+        ),
+        Patch("vllm.v1.worker.gpu.states:RequestState.remove_request", "(self, req_id)", _remove),
+    ),
+    frozenset({"0.29"}),
+)
+"""Besides ``add`` and ``rows_of``, which are called where the sampler is patched already."""
