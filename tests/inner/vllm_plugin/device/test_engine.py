@@ -30,7 +30,7 @@ def test_texts_of_lists_are_scheduled_as_free_ones_are(tell: Tell) -> None:
     told = tell(engine.follow_many)
     assert told.counts["steps"] > 20
     assert told.counts["deferred"] == told.counts["masks asked for"] == 0
-    assert told.facts["num_dead"] == 0
+    assert told.facts == {"num_dead": 0, "not masked": ["free"]}
 
 
 def test_texts_that_fall_back_share_their_steps(tell: Tell) -> None:
@@ -44,6 +44,7 @@ def test_texts_that_fall_back_share_their_steps(tell: Tell) -> None:
 def test_a_text_goes_on_after_a_preemption_and_an_abort_ends_one(tell: Tell) -> None:
     told = tell(engine.preempt_and_abort)
     assert told.facts["preempted"] > 0
+    assert told.facts["num_dead"] == 0
     assert told.counts["masks asked for"] == 0
 
 

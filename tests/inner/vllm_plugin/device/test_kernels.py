@@ -8,11 +8,12 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.inner.vllm_plugin.device import worlds
 from tests.inner.vllm_plugin.device.interpreter import Interpreter, interpreting
+from tests.npm_tokenizers import FetchError
 from tests.random_lists import RandomList, random_lists
 
 pytest.importorskip("triton", reason="masks on the device need Triton, which is not installed")
 
-MET = ("several", "forced", "bound", "in_word", "all_repeat", "ended")
+MET = ("several", "forced", "early", "bound", "in_word", "all_repeat", "ended")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,10 @@ def test_twenty_thousand_masks_are_those_of_a_matcher(interpreter: Interpreter) 
     met = Counter[str]()
     for seed in range(100):
         met.update(interpreter(worlds.follow_telling_list, seed, 8, 20))
-    for number, language in enumerate(worlds.LANGUAGES):
-        met.update(interpreter(worlds.follow_real_list, language, worlds.TOKENIZERS[number % 8], 8, 14))
+    try:
+        for number, language in enumerate(worlds.LANGUAGES):
+            met.update(interpreter(worlds.follow_real_list, language, worlds.TOKENIZERS[number % 8], 8, 14))
+    except FetchError as error:
+        pytest.skip(str(error))
     assert met["masks"] >= 20_000
     assert all(met[name] for name in MET), met

@@ -1,6 +1,7 @@
 """Lists in the arena: what they share, and when their memory is free again."""
 
 import gc
+from itertools import product
 
 import pytest
 import torch
@@ -64,7 +65,8 @@ def test_a_full_arena_lets_go_of_what_no_text_has_and_refuses_when_all_is_in_use
     assert all(arena.table(listed) is table for listed, table in zip(lists, held, strict=False))
     assert len({table.place for table in held}) == len(held)
     held.clear()
-    arena.table(lists[-1])
+    # Memory of several is one again.
+    arena.table(states(*map("".join, product("abcdefg", repeat=3))))
 
 
 def test_a_list_that_would_not_fit_into_an_empty_arena_is_refused() -> None:

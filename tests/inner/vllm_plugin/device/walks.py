@@ -46,11 +46,12 @@ class Walk:
     seed: int
     arena_bytes: int = 1024 * 1024
     """Triton's interpreter copies what a kernel is given."""
+    device: str = "cpu"
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.arena = Arena(torch.device("cpu"), self.arena_bytes)
+        self.arena = Arena(torch.device(self.device), self.arena_bytes)
         self.num_tokens = self.states.words.num_tokens
         # vLLM's logits may be wider than the tokenizer.
         self.slots = Slots(self.arena, 16, self.num_tokens + 70, 256)
@@ -106,15 +107,15 @@ class Walk:
         index = torch.tensor([one.slot for one in followers])
         rows = self.slots.rows(index.numpy())
         assert rows is not None and rows.tolist() == list(range(len(followers)))
-        logits = torch.zeros((len(followers), 32 * self.num_words - 3))
-        self.slots.mask(logits, index)
+        logits = torch.zeros((len(followers), 32 * self.num_words - 3), device=self.device)
+        self.slots.mask(logits, index.to(self.device))
         tokens, num_sampled = torch.zeros((len(followers), 1), dtype=torch.int64), torch.ones(len(followers)).int()
         for row, one in enumerate(followers):
-            allowed = self.compare(one, logits[row])
+            allowed = self.compare(one, logits[row].cpu())
             # A chunk of a prompt samples nothing that counts.
             num_sampled[row] = self.random.random() < 0.95
             tokens[row, 0] = self.choose(one, allowed) if allowed else self.stops[0]
-        self.slots.advance(index, tokens, num_sampled)
+        self.slots.advance(*(one.to(self.device) for one in (index, tokens, num_sampled)))
         for row, one in enumerate(followers):
             if num_sampled[row]:
                 self.advance(one, int(tokens[row, 0]))
@@ -131,6 +132,7 @@ class Walk:
             masks=not one.dropped,
             several=len(one.matcher.state) > 1,
             forced=len(allowed) == 1,
+            early=one.matcher.num_early > 0 and bool(allowed) and set(allowed) <= set(self.stops),
             bound=self.states.is_bound_by(one.matcher.budget_after_next()),
             in_word=self.states.is_in_word(one.matcher.state),
             all_repeat=repeats is not None and len(allowed) > 0 and set(allowed) <= set(repeats.next_tokens()),
@@ -149,7 +151,10 @@ class Walk:
         has_room = one.matcher.budget_after_next() != 0 and (
             one.matcher.repeats is None or len(one.matcher.repeats.tokens) < 250
         )
+        before = one.matcher.state
         if not one.matcher.accept_token(token) or one.matcher.is_terminated or not has_room:
+            # A step that is under way masks it once more.
+            assert one.dropped or not one.matcher.is_terminated or self.readings(one.slot) == before
             self.counts["ended"] += 1
             if self.random.random() < 0.5:
                 self.slots.remove(one.slot)

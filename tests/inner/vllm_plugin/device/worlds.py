@@ -25,7 +25,7 @@ LANGUAGES = sorted({*wordfreq.available_languages()} - {"ja", "th", "zh"})
 """Those with spaces."""
 
 
-def follow_random_list(source: RandomList, num_texts: int, num_steps: int) -> Counter[str]:
+def follow_random_list(source: RandomList, num_texts: int, num_steps: int, device: str = "cpu") -> Counter[str]:
     """Follow texts of a list, with changes to it and places for half of them; nothing where it has none."""
     from tests.inner.vllm_plugin.device.walks import Walk
 
@@ -50,24 +50,33 @@ def follow_random_list(source: RandomList, num_texts: int, num_steps: int) -> Co
         return Counter()
     if states.fewest_tokens() is None:
         return Counter()
-    return Walk(states, (STOP, np.iinfo(np.int32).max), source.seed).run(num_texts, num_steps)
+    return Walk(states, (STOP, np.iinfo(np.int32).max), source.seed, device=device).run(num_texts, num_steps)
 
 
 def _text(piece: bytes) -> str:
     return piece.decode(errors="ignore")
 
 
-def follow_telling_list(seed: int, num_texts: int, num_steps: int) -> Counter[str]:
+def follow_telling_list(seed: int, num_texts: int, num_steps: int, device: str = "cpu") -> Counter[str]:
     """Follow texts of a list whose words overlap."""
     from tests.inner.vllm_plugin.device.walks import Walk
 
-    words = WordList("fr", ("sol", "mar", "l'", "el", "a b", "a b c", "b c", "b", "c b a b"), "inline")
-    facts = toy_tokenizer(["sol", " mar", "ma", " a", " b", " b c", "a b", ". ", ", "])
-    states = ListStates.of(words, ListOptions(punctuation="full"), toy_speller(facts), 3 + 2 * seed)
-    return Walk(states, (STOP,), seed).run(num_texts, num_steps)
+    if seed % 2:
+        # Where a budget ends with a word, nothing but a stop token may come: no token ends another.
+        words, pieces = ("solar", "lunar", "lunes"), ["so", "lar", "lu", " lu"]
+        options = ListOptions(punctuation="none")
+    else:
+        words, pieces = ("sol", "mar", "l'", "el", "a b", "a b c", "b c", "b", "c b a b"), ["sol", " mar", "ma", " a"]
+        pieces += [" b", " b c", "a b", ". ", ", "]
+        options = ListOptions(punctuation="full")
+    listed = WordList("fr", words, "inline")
+    states = ListStates.of(listed, options, toy_speller(toy_tokenizer(pieces)), 3 + 2 * seed)
+    return Walk(states, (STOP,), seed, device=device).run(num_texts, num_steps)
 
 
-def follow_real_list(language: str, tokenizer: str, num_texts: int, num_steps: int) -> Counter[str]:
+def follow_real_list(
+    language: str, tokenizer: str, num_texts: int, num_steps: int, device: str = "cpu"
+) -> Counter[str]:
     """Follow texts of the first words of a language, in one of the tokenizers of other models."""
     from tests.inner.vllm_plugin.device.walks import Walk
 
@@ -76,7 +85,7 @@ def follow_real_list(language: str, tokenizer: str, num_texts: int, num_steps: i
     options = ListOptions(numbers=num_texts % 2 == 0, layout="lines" if language < "l" else "prose")
     states = ListStates.of(words, options, speller, 200, has_places=True)
     stops = sorted(speller.facts.textless)[:2]
-    return Walk(states, stops, num_steps, 32 * 1024 * 1024).run(num_texts, num_steps)
+    return Walk(states, stops, num_steps, 32 * 1024 * 1024, device).run(num_texts, num_steps)
 
 
 @cache
