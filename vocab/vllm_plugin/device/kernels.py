@@ -82,9 +82,8 @@ _LANES = tl.constexpr(32)
 @triton.jit
 def _bytes(arena, places, at, on):
     """Load from arrays of uint8, as int32."""
-    return tl.load(arena.to(tl.pointer_type(tl.uint8), bitcast=True) + places.to(tl.int64) * 4 + at, mask=on).to(
-        tl.int32
-    )
+    memory = arena.to(tl.pointer_type(tl.uint8), bitcast=True)
+    return tl.load(memory + places.to(tl.int64) * 4 + at, mask=on).to(tl.int32)
 
 
 @triton.jit
@@ -391,7 +390,8 @@ def write_words(bits, num_words, index, slots, history, max_history, num_dead, a
                     num_rounds = 2 * _is_empty(row, num_words, block).to(tl.int32)
 
 
-@triton.jit
+# Compiled once, though vLLM's logits may have more columns in memory than those of the warm-up.
+@triton.jit(do_not_specialize=["stride"])
 def apply_mask(logits, stride, num_tokens, bits, num_words, index, slots, block: tl.constexpr):
     """Set the logits of forbidden tokens to minus infinity; logits are any float (sequences, num_tokens), by rows.
 

@@ -70,10 +70,8 @@ class Arena:
 
     @property
     def num_bytes_free(self) -> int:
-        """Return how many bytes are in gaps."""
         with self._lock:
-            self._collect()
-            return 4 * sum(size for _, size in self._gaps)
+            return 4 * sum(size for _, size in (*self._gaps, *self._freed))
 
     def table(self, states: ListStates) -> Table:
         """Return the table of a list's states, copied to the device if it is not there, where the caller waits for it.

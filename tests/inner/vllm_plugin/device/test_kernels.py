@@ -13,7 +13,7 @@ from tests.random_lists import RandomList, random_lists
 
 pytest.importorskip("triton", reason="masks on the device need Triton, which is not installed")
 
-MET = ("several", "forced", "early", "bound", "in_word", "all_repeat", "ended")
+MET = ("several", "forced", "early", "bound", "in_word", "added", "place", "all_repeat", "ended")
 
 
 @pytest.fixture(scope="module")

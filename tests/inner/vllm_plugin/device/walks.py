@@ -16,7 +16,7 @@ from tests.vocab.toys import tokens_of
 from vocab.errors import TokenBudgetError
 from vocab.matching.matcher import Matcher
 from vocab.matching.repeats import Repeats
-from vocab.matching.states import ListStates
+from vocab.matching.states import NODE, ListStates
 from vocab.matching.text_states import State
 from vocab.vllm_plugin.device.kernels import MAX_READINGS, SLOT
 from vocab.vllm_plugin.device.slots import Slots
@@ -69,6 +69,7 @@ class Walk:
             start = tuple(sorted({*start, *self.wander()[0]}))[:MAX_READINGS]
         elif len(self.states.frame.places) and number % 2:
             start = self.states.begin(draw.randrange(len(self.states.frame.places)))
+            self.counts["place"] += start != self.states.start
         size = NGRAM_SIZES[number % 4]
         options: dict[str, Any] = {"start": start, "min_tokens": MIN_TOKENS[number // 2 % 4]}
         try:
@@ -134,6 +135,7 @@ class Walk:
             forced=len(allowed) == 1,
             early=one.matcher.num_early > 0 and bool(allowed) and set(allowed) <= set(self.stops),
             bound=self.states.is_bound_by(one.matcher.budget_after_next()),
+            added=any(reading >= 0 and reading & NODE >= self.states.words.num_nodes for reading in one.matcher.state),
             in_word=self.states.is_in_word(one.matcher.state),
             all_repeat=repeats is not None and len(allowed) > 0 and set(allowed) <= set(repeats.next_tokens()),
         )
