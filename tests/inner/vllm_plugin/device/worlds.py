@@ -63,14 +63,14 @@ def follow_telling_list(seed: int, num_texts: int, num_steps: int, device: str =
 
     if seed % 2:
         # Where a budget ends with a word, nothing but a stop token may come: no token ends another.
-        words, pieces = ("solar", "lunar", "lunes"), ["so", "lar", "lu", " lu"]
+        words, pieces = ["solar", "lunar", "lunes"], ["so", "lar", "lu", " lu"]
         options, changes = ListOptions(punctuation="none"), NO_CHANGES
     else:
-        words, pieces = ("sol", "mar", "l'", "el", "a b", "a b c", "b c", "b", "c b a b"), ["sol", " mar", "ma", " a"]
-        pieces += [" b", " b c", "a b", ". ", ", "]
+        words = ["sol", "mar", "l'", "el", "a b", "a b c", "b c", "b", "c b a b"]
+        pieces = ["sol", " mar", "ma", " a", " b", " b c", "a b", ". ", ", "]
         options = ListOptions(punctuation="full")
         changes = ListChanges(extra_words=("marsol", "a d", "solo"), exclude_words=("el",)) if seed % 4 else NO_CHANGES
-    listed = WordList("fr", words, "inline")
+    listed = WordList("fr", tuple(words), "inline")
     speller = toy_speller(toy_tokenizer(pieces))
     states = ListStates.of(listed, options, speller, 3 + 2 * seed, changes, has_places=not seed % 4)
     return Walk(states, (STOP,), seed, device=device).run(num_texts, num_steps)
