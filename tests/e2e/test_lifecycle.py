@@ -108,7 +108,8 @@ def timed(ask: Callable[[], httpx.Response]) -> tuple[float, httpx.Response]:
 
 
 def assert_may_come_back(answer: httpx.Response) -> None:
-    assert answer.status_code == 503, answer.text
+    # 502 where the ingress that had the request ended.
+    assert answer.status_code in (502, 503), answer.text
     assert int(answer.headers["retry-after"]) > 0
     assert answer.json()["error"]["code"] == "overloaded"
 
