@@ -92,9 +92,9 @@ class ListedText:
         self.num_unlisted = sum(any(start <= word.start < end for word in report.not_allowed) for start, end in spans)
 
     @classmethod
-    def of(cls, text: str, listed: NodeList, n_words: int) -> "ListedText":
-        """Read a text by the first ``n_words`` of a list, with its changes."""
-        word_list = listed.listed.word_list.up_to(n_words)
+    def of(cls, text: str, listed: NodeList) -> "ListedText":
+        """Read a text by the words of a list, with its changes."""
+        word_list = listed.listed.word_list.up_to(listed.n_words)
         return cls(text, listed.checker(), word_list, ranks_left_out(word_list, listed.changes.exclude_words))
 
     def allows(self, text: str) -> bool:
