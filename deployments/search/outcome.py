@@ -36,30 +36,13 @@ class AnswerCost:
 class SearchOutputs:
     """Turns the results of a search into outputs of vLLM's engine, which its server formats alike.
 
-    ``eos_token`` is the tokenizer's own end token; unlike others, vLLM does not name it as the reason of an end.
+    ``named_ends`` are the end tokens that vLLM names as the reason of an end: all but the tokenizer's own.
     """
 
-    def __init__(
-        self, request_id: str, prompt: Mapping[str, Any], eos_token: int | None, end_tokens: frozenset[int]
-    ) -> None:
+    def __init__(self, request_id: str, prompt: Mapping[str, Any], named_ends: frozenset[int]) -> None:
         self._request_id = request_id
         self._prompt = prompt
-        self.named_ends = end_tokens - {eos_token}
-
-    def whole(self, texts: Sequence[Continuation]) -> RequestOutput:
-        """Return whole texts as the choices of one finished output."""
-        return self.of([self._completion(index, text) for index, text in enumerate(texts)], finished=True)
-
-    def part(self, part: Continuation) -> RequestOutput:
-        """Return part of the only choice as an output, finished unless it ends with a sentence."""
-        return self.of([self._completion(0, part)], finished=part.finish != "sentence")
-
-    def join_parts(self, parts: Sequence[Continuation]) -> RequestOutput:
-        """Return all parts of the only choice as one finished output."""
-        last = self._completion(0, parts[-1])
-        last.text = "".join(part.text for part in parts)
-        last.token_ids = [token for part in parts for token in part.tokens]
-        return self.of([last], finished=True)
+        self._named_ends = named_ends
 
     def of(self, completions: list[CompletionOutput], *, finished: bool) -> RequestOutput:
         """Build vLLM's output of the request from its choices."""
@@ -72,18 +55,24 @@ class SearchOutputs:
             finished=finished,
         )
 
-    def _completion(self, index: int, text: Continuation) -> CompletionOutput:
-        """Build vLLM's choice from a text, with the reason of its end as vLLM names it."""
-        stop_reason: int | str | None = text.stop_reason
-        if text.finish == "stop" and stop_reason is None and text.tokens[-1] in self.named_ends:
-            stop_reason = text.tokens[-1]
+    def completion_of(self, text: Continuation, index: int = 0) -> CompletionOutput:
+        """Build vLLM's choice from a text; it goes on where the text ends with a sentence."""
+        # vLLM leaves half a character out.
+        written = text.text.removesuffix(CUT_CHARACTER) if text.finish == "length" else text.text
+        finish = None if text.finish == "sentence" else text.finish
+        return self.completion(index, written, text.tokens, finish, text.stop_reason)
+
+    def completion(
+        self, index: int, text: str, tokens: Sequence[int], finish: str | None, stop_string: str | None
+    ) -> CompletionOutput:
+        """Build vLLM's choice, with the reason of its end as vLLM names it."""
+        is_named = finish == "stop" and stop_string is None and tokens[-1] in self._named_ends
         return CompletionOutput(
             index=index,
-            # vLLM leaves half a character out.
-            text=text.text.removesuffix(CUT_CHARACTER) if text.finish == "length" else text.text,
-            token_ids=list(text.tokens),
+            text=text,
+            token_ids=list(tokens),
             cumulative_logprob=None,
             logprobs=None,
-            finish_reason=None if text.finish == "sentence" else text.finish,
-            stop_reason=stop_reason,
+            finish_reason=finish,
+            stop_reason=tokens[-1] if is_named else stop_string,
         )

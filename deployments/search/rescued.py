@@ -17,6 +17,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 
 from deployments.search.generator import EngineGenerator
+from deployments.search.outcome import SearchOutputs
 from deployments.search.tokens import Constraint, likeliest, score_at
 from vocab.decoding.generator import Place
 from vocab.decoding.rescue import Sampling, Step, rescue_words
@@ -110,7 +111,6 @@ class RescuedText:
     """One text of a request with backtracking, in parts as vLLM's outputs have them.
 
     Args:
-        named_ends: The end tokens that vLLM names as the reason of an end.
         index: Of the text among those of its request.
 
     Attributes:
@@ -118,13 +118,13 @@ class RescuedText:
     """
 
     def __init__(
-        self, writer: EngineWriter, params: SamplingParams, share: float, named_ends: frozenset[int], index: int
+        self, writer: EngineWriter, params: SamplingParams, share: float, outputs: SearchOutputs, index: int
     ) -> None:
         self.score = TextScore()
-        self.writer = writer
+        self._writer = writer
         self._params = params
         self._share = share
-        self._named_ends = named_ends
+        self._outputs = outputs
         self._index = index
         self._detokenizer = writer.new_detokenizer()
 
@@ -139,7 +139,7 @@ class RescuedText:
         random = random_source(None if params.seed is None else params.seed + self._index)
         budget = int(params.max_tokens or 0)
         found = rescue_words(
-            self.writer, budget, share=self._share, sampling=sampling, random=random, index=self._index
+            self._writer, budget, share=self._share, sampling=sampling, random=random, index=self._index
         )
         async with aclosing(found) as settled:
             async for steps in settled:
@@ -158,38 +158,21 @@ class RescuedText:
             if stop_string is not None:
                 break
         finish = done[-1].finish if stop_string is None else "stop"
-        stop_reason: int | str | None = stop_string
-        if finish == "stop" and stop_reason is None and done[-1].token in self._named_ends:
-            stop_reason = done[-1].token
         self.score = TextScore(
             self.score.log_p + math.fsum(step.log_p for step in done),
             self.score.log_mass + math.fsum(step.log_mass for step in done),
             num_tokens=self.score.num_tokens + len(done),
         )
-        return CompletionOutput(
-            index=self._index,
-            text=self._detokenizer.get_next_output_text(finish is not None, delta=True),
-            token_ids=[step.token for step in done],
-            cumulative_logprob=None,
-            logprobs=None if self._params.logprobs is None else [self._logprobs(step) for step in done],
-            finish_reason=finish,
-            stop_reason=stop_reason,
-        )
+        text = self._detokenizer.get_next_output_text(finish is not None, delta=True)
+        part = self._outputs.completion(self._index, text, [step.token for step in done], finish, stop_string)
+        if self._params.logprobs is not None:
+            part.logprobs = [self._logprobs(step) for step in done]
+        return part
 
     def _logprobs(self, step: Step) -> dict[int, Logprob]:
         likeliest = step.likeliest[: self._params.logprobs]
         own = {step.token: Logprob(step.log_p)}
         return own | {token: Logprob(log_p, rank) for rank, (token, log_p) in enumerate(likeliest, 1)}
-
-
-def join_parts(parts: Sequence[CompletionOutput]) -> CompletionOutput:
-    """Join the parts of a text into one output."""
-    whole = parts[-1]
-    whole.text = "".join(part.text for part in parts)
-    whole.token_ids = [token for part in parts for token in part.token_ids]
-    if whole.logprobs is not None:
-        whole.logprobs = [entry for part in parts for entry in part.logprobs or ()]
-    return whole
 
 
 @dataclass(frozen=True, slots=True)
