@@ -68,6 +68,8 @@ class EngineGenerator:
         self._is_masked = constraint is not None or params.structured_outputs is not None
         self._texts = TokenText(client.renderer.get_tokenizer(), self._steps.prompt_tokens, params)
         self.end_tokens = end_tokens(client, params)
+        self.named_ends = self.end_tokens - {client.renderer.get_eos_token_id()}
+        """Those that vLLM names as the reason of an end: all but the tokenizer's own."""
         self._sentence_tokens = sentence_tokens
 
     @property

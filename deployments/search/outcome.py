@@ -1,10 +1,10 @@
 """What choosing a text cost, and the outcome of a search as vLLM's outputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vllm.outputs import CompletionOutput, RequestOutput
+from vllm.outputs import CompletionOutput
 
 from deployments.search.tokens import CUT_CHARACTER
 from vocab.decoding.generator import Continuation
@@ -33,46 +33,30 @@ class AnswerCost:
         return {**rounded, "generated_tokens": self.num_tokens}
 
 
-class SearchOutputs:
-    """Turns the results of a search into outputs of vLLM's engine, which its server formats alike.
+def completion_of(text: Continuation, named_ends: Collection[int], index: int = 0) -> CompletionOutput:
+    """Build vLLM's choice from a text; it goes on where the text ends with a sentence."""
+    # vLLM leaves half a character out.
+    written = text.text.removesuffix(CUT_CHARACTER) if text.finish == "length" else text.text
+    finish = None if text.finish == "sentence" else text.finish
+    return completion(index, written, text.tokens, finish, text.stop_reason, named_ends)
 
-    ``named_ends`` are the end tokens that vLLM names as the reason of an end: all but the tokenizer's own.
-    """
 
-    def __init__(self, request_id: str, prompt: Mapping[str, Any], named_ends: frozenset[int]) -> None:
-        self._request_id = request_id
-        self._prompt = prompt
-        self._named_ends = named_ends
-
-    def of(self, completions: list[CompletionOutput], *, finished: bool) -> RequestOutput:
-        """Build vLLM's output of the request from its choices."""
-        return RequestOutput(
-            request_id=self._request_id,
-            prompt=self._prompt.get("prompt"),
-            prompt_token_ids=self._prompt["prompt_token_ids"],
-            prompt_logprobs=None,
-            outputs=completions,
-            finished=finished,
-        )
-
-    def completion_of(self, text: Continuation, index: int = 0) -> CompletionOutput:
-        """Build vLLM's choice from a text; it goes on where the text ends with a sentence."""
-        # vLLM leaves half a character out.
-        written = text.text.removesuffix(CUT_CHARACTER) if text.finish == "length" else text.text
-        finish = None if text.finish == "sentence" else text.finish
-        return self.completion(index, written, text.tokens, finish, text.stop_reason)
-
-    def completion(
-        self, index: int, text: str, tokens: Sequence[int], finish: str | None, stop_string: str | None
-    ) -> CompletionOutput:
-        """Build vLLM's choice, with the reason of its end as vLLM names it."""
-        is_named = finish == "stop" and stop_string is None and tokens[-1] in self._named_ends
-        return CompletionOutput(
-            index=index,
-            text=text,
-            token_ids=list(tokens),
-            cumulative_logprob=None,
-            logprobs=None,
-            finish_reason=finish,
-            stop_reason=tokens[-1] if is_named else stop_string,
-        )
+def completion(
+    index: int,
+    text: str,
+    tokens: Sequence[int],
+    finish: str | None,
+    stop_string: str | None,
+    named_ends: Collection[int],
+) -> CompletionOutput:
+    """Build vLLM's choice; ``named_ends`` are the end tokens that vLLM names as the reason of an end."""
+    is_named = finish == "stop" and stop_string is None and tokens[-1] in named_ends
+    return CompletionOutput(
+        index=index,
+        text=text,
+        token_ids=list(tokens),
+        cumulative_logprob=None,
+        logprobs=None,
+        finish_reason=finish,
+        stop_reason=tokens[-1] if is_named else stop_string,
+    )

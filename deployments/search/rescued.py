@@ -8,7 +8,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from vllm.logprobs import Logprob
@@ -17,12 +17,11 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 
 from deployments.search.generator import EngineGenerator
-from deployments.search.outcome import SearchOutputs
-from deployments.search.tokens import Constraint, likeliest, score_at
+from deployments.search.outcome import completion
+from deployments.search.tokens import likeliest, score_at
 from vocab.decoding.generator import Place
 from vocab.decoding.rescue import Sampling, Step, rescue_words
 from vocab.decoding.select import TextScore, random_source
-from vocab.matching.text_states import State
 
 T = TypeVar("T")
 
@@ -84,7 +83,9 @@ class EngineWriter(EngineGenerator):
 
     def _with_place(self, step: Step, budget: int, source: str | None) -> Step:
         """Complete a step with the place and state after its token; ``budget`` is what was left before it."""
-        constraint, before = self._list, self._state(step.start)
+        constraint, before = self._constraint, step.start.state
+        if constraint is None or before is None:
+            raise ValueError("free text has no corners")
         state = constraint.after(before, (step.token,), budget, self.end_tokens)
         is_end = step.token in self.end_tokens
         in_word = not is_end and constraint.states.is_in_word(state)
@@ -95,16 +96,6 @@ class EngineWriter(EngineGenerator):
             begins_word=in_word and not constraint.states.continues_word(before, step.token, state),
             is_bound=constraint.states.is_bound_by(budget - 1),
         )
-
-    @property
-    def _list(self) -> Constraint:
-        """Return the word list; without one there is no backtracking."""
-        if self._constraint is None:
-            raise ValueError("free text has no corners")
-        return self._constraint
-
-    def _state(self, place: Place) -> State:
-        return self._list.start if place.state is None else place.state
 
 
 class RescuedText:
@@ -117,14 +108,11 @@ class RescuedText:
         score: Of the parts so far.
     """
 
-    def __init__(
-        self, writer: EngineWriter, params: SamplingParams, share: float, outputs: SearchOutputs, index: int
-    ) -> None:
+    def __init__(self, writer: EngineWriter, params: SamplingParams, share: float, index: int) -> None:
         self.score = TextScore()
         self._writer = writer
         self._params = params
         self._share = share
-        self._outputs = outputs
         self._index = index
         self._detokenizer = writer.new_detokenizer()
 
@@ -164,7 +152,8 @@ class RescuedText:
             num_tokens=self.score.num_tokens + len(done),
         )
         text = self._detokenizer.get_next_output_text(finish is not None, delta=True)
-        part = self._outputs.completion(self._index, text, [step.token for step in done], finish, stop_string)
+        tokens = [step.token for step in done]
+        part = completion(self._index, text, tokens, finish, stop_string, self._writer.named_ends)
         if self._params.logprobs is not None:
             part.logprobs = [self._logprobs(step) for step in done]
         return part
@@ -175,28 +164,23 @@ class RescuedText:
         return own | {token: Logprob(log_p, rank) for rank, (token, log_p) in enumerate(likeliest, 1)}
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    error: Exception | None = None
-
-
 async def merge(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
     """Yield the items of several streams as they come; closing it closes them all.
 
     Raises:
         Exception: What the first failing stream raised.
     """
-    items: asyncio.Queue[T | _End] = asyncio.Queue()
+    items: asyncio.Queue[T | Exception | None] = asyncio.Queue()
 
     async def put(stream: AsyncGenerator[T, None]) -> None:
-        """Put a stream's items into the queue, then its end or error."""
-        end = _End()
+        """Put a stream's items into the queue, then its error, or None."""
+        end: Exception | None = None
         try:
             async with aclosing(stream):
                 async for item in stream:
                     items.put_nowait(item)
         except Exception as error:
-            end = _End(error)
+            end = error
         items.put_nowait(end)
 
     tasks = [asyncio.create_task(put(stream)) for stream in streams]
@@ -204,12 +188,12 @@ async def merge(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T,
         num_open = len(tasks)
         while num_open:
             item = await items.get()
-            if not isinstance(item, _End):
-                yield item
-            elif item.error is not None:
-                raise item.error
-            else:
+            if isinstance(item, Exception):
+                raise item
+            if item is None:
                 num_open -= 1
+            else:
+                yield item
     finally:
         for task in tasks:
             task.cancel()

@@ -16,7 +16,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Decoding
 from deployments.search.generator import CachedSteps, EngineGenerator, end_tokens, sentence_tokens
-from deployments.search.outcome import AnswerCost, SearchOutputs
+from deployments.search.outcome import AnswerCost, completion_of
 from deployments.search.pacing import StreamPacer
 from deployments.search.rescued import EngineWriter, RescuedText, merge
 from deployments.search.tokens import Constraint, ListedLogprobs, scores_of
@@ -61,12 +61,23 @@ class Generation:
     @property
     def is_delta(self) -> bool:
         """Whether each output has new text only, as in a stream."""
-        return self.params.output_kind == RequestOutputKind.DELTA
+        return bool(self.params.output_kind == RequestOutputKind.DELTA)
 
     @cached_property
     def reference(self) -> GrammarReference | None:
         structured = self.params.structured_outputs
         return None if structured is None or structured.grammar is None else GrammarReference.parse(structured.grammar)
+
+    def output(self, completions: list[CompletionOutput], *, finished: bool) -> RequestOutput:
+        """Build vLLM's output from choices that a search has made."""
+        return RequestOutput(
+            request_id=self.request_id,
+            prompt=self.prompt.get("prompt"),
+            prompt_token_ids=self.prompt["prompt_token_ids"],
+            prompt_logprobs=None,
+            outputs=completions,
+            finished=finished,
+        )
 
 
 class TextEngine:
@@ -140,7 +151,7 @@ class TextEngine:
     async def _search(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
         """Answer by beam search, or with the best of several samples."""
         decoding, params = asked.decoding, asked.params
-        async with self._generators(EngineGenerator, asked) as ([generator], outputs):
+        async with self._generators(EngineGenerator, asked) as [generator]:
             if decoding.num_beams > 1:
                 no_repeat = decoding.no_repeat_ngram_size or 0
                 rules = BeamRules(decoding.num_beams, decoding.length_penalty, decoding.early_stopping, no_repeat)
@@ -156,13 +167,13 @@ class TextEngine:
                     seed=params.seed,
                 )
             asked.cost = AnswerCost(TextScore.of(texts[0]), generator.num_tokens)
-            completions = [outputs.completion_of(text, index) for index, text in enumerate(texts)]
-            yield outputs.of(completions, finished=True)
+            completions = [completion_of(text, generator.named_ends, index) for index, text in enumerate(texts)]
+            yield asked.output(completions, finished=True)
 
     async def _search_sentences(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
         """Search sentence by sentence; yield the parts as they are chosen."""
         decoding, params, parts = asked.decoding, asked.params, list[Continuation]()
-        async with self._generators(EngineGenerator, asked) as ([generator], outputs):
+        async with self._generators(EngineGenerator, asked) as [generator]:
             sentences = search_sentences(
                 generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
             )
@@ -170,26 +181,24 @@ class TextEngine:
                 async for part in found:
                     parts.append(part)
                     asked.cost = AnswerCost(TextScore.of(*parts), generator.num_tokens)
-                    yield outputs.of([outputs.completion_of(part)], finished=part.finish != "sentence")
+                    completion = completion_of(part, generator.named_ends)
+                    yield asked.output([completion], finished=part.finish != "sentence")
 
     async def _rescue(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
         """Answer with backtracking; yield the parts of the texts as soon as they stay."""
         params, num_open = asked.params, asked.params.n
-        async with self._generators(EngineWriter, asked, params.n) as (writers, outputs):
-            texts = [
-                RescuedText(writer, params, asked.decoding.rescue, outputs, index)
-                for index, writer in enumerate(writers)
-            ]
+        async with self._generators(EngineWriter, asked, params.n) as writers:
+            texts = [RescuedText(writer, params, asked.decoding.rescue, index) for index, writer in enumerate(writers)]
             async with aclosing(merge([text.parts() for text in texts])) as found:
                 async for part in found:
                     asked.cost = AnswerCost(texts[0].score, sum(writer.num_tokens for writer in writers))
                     num_open -= part.finished()
-                    yield outputs.of([part], finished=num_open == 0)
+                    yield asked.output([part], finished=num_open == 0)
 
     @asynccontextmanager
     async def _generators(
         self, kind: type[Generator], asked: Generation, number: int = 1
-    ) -> AsyncIterator[tuple[list[Generator], SearchOutputs]]:
+    ) -> AsyncIterator[list[Generator]]:
         """Make ``number`` generators of a kind for one request, each with cached steps of its own; close them."""
         if "prompt_token_ids" not in asked.prompt:
             raise VLLMValidationError("A search needs a prompt of tokens.", parameter="messages")
@@ -209,9 +218,8 @@ class TextEngine:
             )
             for index in range(number)
         ]
-        named_ends = generators[0].end_tokens - {self._client.renderer.get_eos_token_id()}
         try:
-            yield generators, SearchOutputs(asked.request_id, asked.prompt, named_ends)
+            yield generators
         finally:
             for generator in generators:
                 await generator.close()
