@@ -259,7 +259,9 @@ class ExerciseWriter:
             if len(items) == task.num_items or "matching" in task.reasons:
                 break
             drafts = await self._ask(task, "matching", [_system(_GLOSS), *shown, *_exchange(word)], without)
-            contexts = {one: (f'"{one}" is what the word "', '" means.') for one in drafts if _is_ended(one, task.text)}
+            # The model ended it, and not the list.
+            ended = [one for one in drafts if len(task.text.words_in(one)) < _MAX_GLOSS_WORDS]
+            contexts = {one: (f'"{one}" is what the word "', '" means.') for one in ended}
             others = [other for other in tried if other != word]
             if gloss := await self._clearest(task, contexts, ('This is what the word "', '" means.'), word, others):
                 source = {"start": words[word].start, "end": words[word].end}
@@ -339,11 +341,6 @@ def _exchange(asked: str, answer: str | None = None) -> list[dict[str, str]]:
     if answer is not None:
         messages.append({"role": "assistant", "content": json.dumps({_MEMBER: answer}, ensure_ascii=False)})
     return messages
-
-
-def _is_ended(gloss: str, text: ListedText) -> bool:
-    """Return whether the model ended a gloss, and the list did not."""
-    return len(text.words_in(gloss)) < _MAX_GLOSS_WORDS
 
 
 def _between(word: str, before: str, after: str) -> Swap:

@@ -59,14 +59,14 @@ class _Rewriting:
         return BLANK if unspaced is None or marks_of_unspaced("standard", unspaced).has_blanks else ""
 
 
+@dataclass(frozen=True)
 class Rewriter:
     """Rewrites texts in words of a list."""
 
-    def __init__(self, finder: NextWordFinder, swapper: Swapper, rows: RowAnswerer, chats: Chats) -> None:
-        self._finder = finder
-        self._swapper = swapper
-        self._rows = rows
-        self._chats = chats
+    finder: NextWordFinder
+    swapper: Swapper
+    rows: RowAnswerer
+    chats: Chats
 
     async def rewrite(self, task: ToolTask) -> AsyncGenerator[dict[str, Any], None]:
         """Rewrite a text sentence by sentence: yield each part when written as ``{"text": …}``, then the answer.
@@ -140,7 +140,7 @@ class Rewriter:
             text = f"{written.text[-_MAX_DRAFT:].strip()}{written.blank}{sentence}".strip()
             offset = len(text) - len(sentence)
             swap = Swap.of(text, offset + first.start, offset + first.end)
-            word = await self._swapper.best(swap, written.task)
+            word = await self.swapper.best(swap, written.task)
             _check_work(written.task)
             if not word:
                 return ""
@@ -156,11 +156,11 @@ class Rewriter:
         task = written.task
         if not task.body["candidates"]:
             return []
-        [tokens] = await self._finder.tokens([sentence], task.caller)
+        [tokens] = await self.finder.tokens([sentence], task.caller)
         fields = {name: task.body[name] for name in ("temperature", "top_p", "seed") if name in task.body}
         draft = _DRAFT.format(written.text[-_MAX_DRAFT:].strip()) if written.text.strip() else ""
         try:
-            texts = await self._chats.ask(
+            texts = await self.chats.ask(
                 [{"role": "user", "content": _PROMPT.format(draft=draft, sentence=sentence)}],
                 task.request.vocabulary,
                 task,
@@ -177,11 +177,11 @@ class Rewriter:
 
     async def _likeliest(self, sentence: str, candidates: list[str], written: _Rewriting) -> str:
         task = written.task
-        [source] = await self._rows.read([sentence], {"add_special_tokens": False}, task.caller)
-        prompts = await self._finder.tokens([_TOLD.format(candidate=one) for one in candidates], task.caller)
+        [source] = await self.rows.read([sentence], {"add_special_tokens": False}, task.caller)
+        prompts = await self.finder.tokens([_TOLD.format(candidate=one) for one in candidates], task.caller)
         task.num_read += sum(len(prompt) + len(source) for prompt in prompts)
         _check_work(task)
-        found = await self._rows.scores([(prompt, source) for prompt in prompts], "b", task.caller, task.width)
+        found = await self.rows.scores([(prompt, source) for prompt in prompts], "b", task.caller, task.width)
         scores = list(map(sum, found))
         return candidates[scores.index(max(scores))]
 

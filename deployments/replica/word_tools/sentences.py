@@ -163,17 +163,17 @@ class ListedText:
         words = [word for word in report.words if start <= word.start < end]
         if len(words) < _MIN_WORDS or not all(word.is_allowed for word in words):
             return None
-        content = [self._content(report, word) for word in words[1:] if self._is_content(report, word)]
+        content = [
+            ContentWord(report.spelling(word), word.start, word.end, word.rank or 0)
+            for word in words[1:]
+            if self._is_content(report, word)
+        ]
         by_rank = sorted(content, key=lambda word: -word.rank)
         return Sentence(report.text[start:end], start, list(map(report.spelling, words)), by_rank)
 
     def _is_content(self, report: TextReport, word: CheckedWord) -> bool:
         is_rare = word.reason == "listed" and word.rank is not None and word.rank > self._least_rank
         return is_rare and self._can_be_asked(report.spelling(word))
-
-    @staticmethod
-    def _content(report: TextReport, word: CheckedWord) -> ContentWord:
-        return ContentWord(report.spelling(word), word.start, word.end, word.rank or 0)
 
 
 def _common_ending(first: str, second: str) -> int:
