@@ -5,7 +5,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from deployments.contract import AUTO_ADAPTER, Answer, ResolvedVocabulary, Tool, VocabularySpec, WordToolRequest
 from deployments.errors import EngineError
@@ -23,8 +23,6 @@ from deployments.replica.word_tools.task import ToolTask
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
-
-_END_OF_STREAM: Final = "data: [DONE]\n\n"
 
 Write: TypeAlias = Callable[[ToolTask], AsyncGenerator[dict[str, Any], None]]
 """A word tool: it yields the parts of a stream, if it has any, and then the answer, which has a ``usage``."""
@@ -81,7 +79,7 @@ class WordTools:
                     elif body.get("stream"):
                         yield engine.write_event(part)
             if body.get("stream"):
-                yield _END_OF_STREAM
+                yield engine.END_OF_STREAM
         except Exception as error:
             yield to_engine_error(error, caller.request_id)
 
