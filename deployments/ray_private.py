@@ -59,11 +59,6 @@ def serving_models(server: "LLMServer") -> Any:
     return server.engine._oai_models
 
 
-def set_serving_tokenization(server: "LLMServer", serving: Any) -> None:
-    """Connect vLLM's ``ServingTokenization``, which Ray 2.60 does not on vLLM 0.29: it looks for an older name."""
-    server.engine._oai_serving_tokenization = serving
-
-
 def set_engine(server: "LLMServer", client: Any, state: "State") -> None:
     """Give the server an engine that runs already: vLLM's client of it, and the state of vLLM's API server."""
     server.engine._engine_client = client
