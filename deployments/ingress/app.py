@@ -179,7 +179,7 @@ def _add_health(routes: Routes, backend: Backend) -> None:
     @routes.add("GET", "/ready", answer=Health, part=None, is_open=True)
     async def ready() -> Response:
         """Whether requests can be sent: not while the model is being loaded."""
-        if await backend.is_ready():
+        if backend.is_ready():
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "unavailable"}, status_code=503, headers={"Retry-After": "1"})
 
