@@ -23,9 +23,9 @@ from deployments.ingress.adapter_loader import add_adapters
 from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.documents import add_documents
 from deployments.ingress.key_limits import key_limit_check
-from deployments.ingress.layers import Checks, Envelope, check_headers, check_host, key_check, known_key_check
+from deployments.ingress.layers import Envelope, check_headers, check_host, key_check, known_key_check
 from deployments.ingress.replicas import Backend
-from deployments.ingress.route import Places, Routes, TakePlaces
+from deployments.ingress.route import Places, Routes
 from deployments.ingress.row_stream import ROW_HEADERS, add_rows
 from deployments.ingress.texts import add_texts, add_tokenization
 from deployments.ingress.vocabularies import add_vocabularies, add_word_tools
@@ -78,17 +78,15 @@ def create_app(
         _add_page(routes, page)
     # Last: the document describes the routes added so far.
     _add_documentation(routes, documentation(document(app, settings.limits)), is_open=settings.public_docs)
-    # The layer added last is the outermost.
-    app.add_middleware(TakePlaces, routes=routes)
     checks = (
         known_key_check(settings.cors_origins) if settings.has_known_key else check_host,
         key_check(settings.key_digests, routes.is_open, allow_query_token=settings.allow_query_token),
         check_headers,
         routes.match,
         key_limit_check(settings, rates),
+        routes.take_place,
     )
-    app.add_middleware(Checks, checks=checks)
-    app.add_middleware(Envelope, limits=settings.limits)
+    app.add_middleware(Envelope, limits=settings.limits, checks=checks)
     if settings.cors_origins:
         _allow_origins(app, settings.cors_origins)
     return app
