@@ -1,4 +1,4 @@
-"""The layers that every request passes before its handler, as pure ASGI: id, errors and log; Host, key and headers.
+"""The layers that every request passes before its handler, as pure ASGI: id, errors and log; Host and key.
 
 The id is the server's own; one sent by the client is ignored. The line of the log names the key by its name, which the
 settings bound to letters, digits, _ and -; the key itself is in no line.
@@ -22,7 +22,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deployments.errors import (
     BadRequestError,
     ForbiddenError,
-    HeadersTooLargeError,
     InternalError,
     UnauthorizedError,
     printable,
@@ -34,7 +33,7 @@ from deployments.ingress.route import raw_path
 from deployments.ingress.stream import HEADERS, ClientLeft, owner_of
 from deployments.metrics import FIRST_BYTE_SECONDS, REFUSALS, REQUEST_SECONDS, REQUESTS
 from deployments.settings.keys import digest_of
-from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS, Limits
+from deployments.settings.limits import Limits
 
 logger = logging.getLogger("ray.serve.wordbound")
 """Below Serve's own logger, which alone has a handler in a replica."""
@@ -59,9 +58,7 @@ class Envelope:
         self._checks = checks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008, "reason": ""})
-        elif scope["type"] == "http":
+        if scope["type"] == "http":
             with closing(Reader(send, self._limits)) as reader:
                 await _Exchange(scope, receive, reader.send).run(self._app, self._checks)
         else:
@@ -120,7 +117,6 @@ class _Exchange:
         await self._send(message)
 
     def _record(self, seconds: float) -> None:
-        """Log the request in one line, and count it, with its times, by its route."""
         owner, status = owner_of(self._scope), str(self._status or "-")
         method = printable(self._scope["method"], 16)
         path = printable(raw_path(self._scope).decode("ascii", "replace"))
@@ -236,12 +232,3 @@ def _take_query_tokens(scope: Scope) -> list[bytes]:
     if tokens:
         scope["query_string"] = b"&".join(others)
     return tokens
-
-
-def check_headers(scope: Scope) -> None:
-    """Refuse too many headers, or too many bytes of them."""
-    headers = scope["headers"]
-    if len(headers) > MAX_HEADERS:
-        raise HeadersTooLargeError(f"There are more than {MAX_HEADERS} headers.")
-    if sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
-        raise HeadersTooLargeError(f"The headers have more than {MAX_HEADER_BYTES} bytes.")
