@@ -233,7 +233,6 @@ def _folder(name: str, source: str) -> Path:
 
 
 def _read_json(name: str, path: Path) -> dict[str, Any]:
-    """Read an adapter's file as a JSON object; raise ``AdapterError`` where it is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -194,7 +194,6 @@ class Front:
             return False
 
     def _command(self, command: str) -> bytes:
-        """Send a command to HAProxy's own socket; return its answer."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(5)
             connection.connect(str(self._folder / "admin.sock"))
@@ -206,7 +205,6 @@ class Front:
             yield f"i{number}", self.first_port + number
 
     def _write(self) -> None:
-        """Write HAProxy's configuration."""
         most = max_connections()
         certificate = ""
         if self._certificate is not None:

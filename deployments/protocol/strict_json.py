@@ -72,7 +72,6 @@ def loads(text: bytes, max_depth: int = MAX_JSON_DEPTH) -> Any:
 
 
 def _check_depth_and_numbers(value: Any, max_depth: int) -> None:
-    """Refuse values nested deeper than ``max_depth``, and infinite numbers."""
     level = [value]
     for depth in range(max_depth + 1):
         children: list[Any] = []
