@@ -44,6 +44,8 @@ class Reader:
         Raises:
             ReadTooSlowly: The client has been waited for too long.
         """
+        if self._is_given_up:
+            raise ReadTooSlowly
         body = message.get("body", b"")
         if len(body) <= PART_BYTES:
             await self._send_part(message, len(body))
@@ -59,8 +61,6 @@ class Reader:
 
     async def _send_part(self, message: Message, num_bytes: int) -> None:
         """Send a part while the client has time left; its bytes earn more time."""
-        if self._is_given_up:
-            raise ReadTooSlowly
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         start = loop.time()
         self._waiting, self._until = task, start + self._left_s
