@@ -126,7 +126,6 @@ class MethodNotAllowedError(CallerError):
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         super().__init__(f"This method is not allowed here. Use {' or '.join(allowed)}.")
-        self.allowed = allowed
         self.headers = (("Allow", ", ".join(allowed)),)
 
 
