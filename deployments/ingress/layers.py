@@ -58,7 +58,9 @@ class Envelope:
         self._checks = checks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": ""})
+        elif scope["type"] == "http":
             with closing(Reader(send, self._limits)) as reader:
                 await _Exchange(scope, receive, reader.send).run(self._app, self._checks)
         else:
