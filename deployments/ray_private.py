@@ -91,7 +91,16 @@ def has_no_replica(handle: DeploymentHandle) -> bool:
 
     It knows from the controller, and from those that it found dead.
     """
+    known = _running_replicas(handle)
+    return known is not None and not known and bool(handle.running_replicas_populated())
+
+
+def has_replica(handle: DeploymentHandle) -> bool:
+    """Return whether a deployment has a running replica, as far as this process knows, which it does as above."""
+    return bool(_running_replicas(handle))
+
+
+def _running_replicas(handle: DeploymentHandle) -> Any:
     # The public way asks the controller, which learns of a death later.
     router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
-    known = getattr(getattr(router, "request_router", None), "curr_replicas", None)
-    return known is not None and not known and bool(handle.running_replicas_populated())
+    return getattr(getattr(router, "request_router", None), "curr_replicas", None)

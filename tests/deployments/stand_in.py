@@ -139,7 +139,7 @@ class StandIn(Backend):
     def check_room(self, owner: str) -> None:
         """There is always room."""
 
-    async def is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         return self.ready
 
     async def context_length(self) -> int | None:

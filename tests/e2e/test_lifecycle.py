@@ -195,7 +195,6 @@ def test_a_service_whose_controller_was_killed_is_ready_all_along(world: World) 
     world.kill("ray::ServeController")
     statuses, slowest = world.readiness(75)
     assert statuses == {200}
-    # It waits half a second for a controller.
     assert slowest < 4
     assert world.chat(KNOWN).status_code == 200
     world.wait_until_good()

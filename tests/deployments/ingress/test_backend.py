@@ -352,12 +352,6 @@ async def test_a_request_starts_the_first_replica_and_is_answered_by_it(tmp_path
         handle = serve.get_deployment_handle("Quiet", app_name="quiet")
         # There are no lists in this application, nor does the request ask for one.
         backend = Backend(handle, handle, Settings(secret_token=KEY, autoscaling=scaling))
-        # A controller that is slower than a probe's patience says it to the next one.
-        for _ in range(100):
-            if is_ready := await backend.is_ready():
-                break
-            await asyncio.sleep(0.2)
-        assert is_ready
         answer = backend.answer(TextRequest(chat_body(max_tokens=9), None, Decoding(), Caller("alice", "req-1")))
         [item] = [item async for item in answer]
         assert isinstance(item, dict)
