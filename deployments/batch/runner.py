@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from deployments.batch.lines import Line, Place, answer_result, failure_result, line_id
+from deployments.batch.lines import Line, engine_failure, line_id, result_of
 from deployments.batch.models import TERMINAL, Batch, LineResult
 from deployments.batch.stages import MAX_DEADLY_LINES, Stages
 from deployments.batch.store import DamagedRecordError
@@ -303,9 +303,9 @@ class _Round:
 
     async def _lines(self, wanted: Mapping[int, int] | None = None) -> AsyncIterator[Line]:
         """Yield the wanted lines, or else those without a result, read a few at a time."""
-        place: Place | None = Place()
-        while place is not None:
-            some, place = await self._tools.in_thread(self._tools.stages.next_lines, self._batch, place, wanted)
+        start: tuple[int, int] | None = (1, 0)
+        while start is not None:
+            some, start = await self._tools.in_thread(self._tools.stages.next_lines, self._batch, start, wanted)
             for line in some:
                 yield line
 
@@ -355,7 +355,7 @@ class _Round:
     async def _answer_again(self, line: Line, num_attempts: int) -> None:
         """Have a line answered that has had so many attempts."""
         if num_attempts >= self._max_attempts:
-            await self._record(failure_result(self._batch, line, num_attempts))
+            await self._fail(line, num_attempts)
         else:
             await self._keep(line, await self._ask(line), num_attempts + 1)
 
@@ -371,13 +371,17 @@ class _Round:
         if isinstance(answer, NotStartedError):
             return
         if not isinstance(answer, ApiError) or answer.status < 500:
-            await self._record(answer_result(self._batch, line, answer))
+            await self._record(result_of(self._batch, line, answer))
             return
         self._did_something = True
         logger.warning("%s of %s: an engine failed on line %d", self._batch.id, self._batch.owner, line.number)
         await self._tools.in_thread(self._tools.store.add_attempt, self._batch.id, line.number)
         if num_attempts >= self._max_attempts:
-            await self._record(failure_result(self._batch, line, num_attempts))
+            await self._fail(line, num_attempts)
+
+    async def _fail(self, line: Line, num_attempts: int) -> None:
+        error = engine_failure(self._batch, line, num_attempts)
+        await self._record(result_of(self._batch, line, error, is_response=False))
 
     async def _record(self, result: LineResult) -> None:
         """Record a result, together with those that others bring while the database is written to."""
