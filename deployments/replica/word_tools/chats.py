@@ -106,12 +106,3 @@ def names_in(text: str, report: TextReport, known: Set[str]) -> list[str]:
         name = written[:-2] if written.endswith(_POSSESSIVES) else written
         (inside if any(map(str.isalnum, text[start : word.start])) else first).add(name)
     return sorted(inside | {name for name in first if name in known and name.lower() not in known})
-
-
-def usage(num_prompt_tokens: int, num_drawn: int) -> dict[str, int]:
-    """Return the ``usage`` member of an answer."""
-    return {
-        "prompt_tokens": num_prompt_tokens,
-        "completion_tokens": num_drawn,
-        "total_tokens": num_prompt_tokens + num_drawn,
-    }

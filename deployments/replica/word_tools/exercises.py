@@ -14,12 +14,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from deployments.contract import ResolvedVocabulary, WordToolRequest
+from deployments.contract import ResolvedVocabulary, WordToolRequest, usage
 from deployments.errors import EngineError
 from deployments.replica.answers.gate import UnlistedTextError
 from deployments.replica.engine.loaded_adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.word_tools.chats import Chats, Names, Resolve, usage
+from deployments.replica.word_tools.chats import Chats, Names, Resolve
 from deployments.replica.word_tools.sentences import ContentWord, ListedText, Sentence
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
-from deployments.contract import Caller, ResolvedVocabulary, WordToolRequest
+from deployments.contract import Caller, ResolvedVocabulary, WordToolRequest, usage
 from deployments.errors import EngineError
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.loaded_adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names, usage
+from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.limits import MAX_REWRITE_TOKENS

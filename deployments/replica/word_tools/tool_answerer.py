@@ -7,14 +7,14 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from deployments.contract import AUTO_ADAPTER, Answer, Tool, WordToolRequest
+from deployments.contract import AUTO_ADAPTER, Answer, Tool, WordToolRequest, usage
 from deployments.errors import EngineError
 from deployments.replica.answers.gate import to_engine_error
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.word_tools.chats import Chat, Chats, Names, Resolve, usage
+from deployments.replica.word_tools.chats import Chat, Chats, Names, Resolve
 from deployments.replica.word_tools.exercises import ExerciseWriter
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.rewrite import Rewriter
