@@ -25,18 +25,18 @@ _MEMBERS: Final = ("custom_id", "method", "url", "body")
 
 Unanswered: TypeAlias = Literal["expired", "cancelled", "failed"]
 
-BATCH_EXPIRED: Final = "batch_expired"
-BATCH_CANCELLED: Final = "batch_cancelled"
-BATCH_FAILED: Final = "batch_failed"
 ENGINE_FAILED: Final = "engine_failed"
-_NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, BATCH_FAILED, ENGINE_FAILED)
 
 UNANSWERED: Final[Mapping[Unanswered, ApiError]] = {
-    "expired": ApiError("This request could not be executed before the completion window expired.", code=BATCH_EXPIRED),
-    "cancelled": ApiError("This request was not executed, for the batch was cancelled.", code=BATCH_CANCELLED),
-    "failed": ApiError("This request was not executed, for others of the batch ended the engine.", code=BATCH_FAILED),
+    "expired": ApiError(
+        "This request could not be executed before the completion window expired.", code="batch_expired"
+    ),
+    "cancelled": ApiError("This request was not executed, for the batch was cancelled.", code="batch_cancelled"),
+    "failed": ApiError("This request was not executed, for others of the batch ended the engine.", code="batch_failed"),
 }
 """The errors of lines that their batch left unanswered when it ended."""
+
+_NOT_THE_CALLERS: Final = frozenset({ENGINE_FAILED, *(error.code for error in UNANSWERED.values())})
 
 _UNUSUAL_BREAKS: Final = {character: f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
 """In JSON these stand inside strings only; other line breaks are control characters, which it escapes."""
@@ -260,18 +260,10 @@ def _request(request: dict[str, Any], parameters: Mapping[str, Any], model_id: s
     if changed.get("model") is None:
         changed["model"] = model_id
     if isinstance(request.get("vocab"), dict):
-        changed["vocab"] = _vocab(request["vocab"], parameters)
-        for name in ("vocab_lang", "vocab_n_words"):
-            if name in parameters:
-                changed.pop(name)
-    return changed
-
-
-def _vocab(vocab: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    changed = dict(vocab)
-    if "vocab_lang" in parameters:
-        changed["lang"] = parameters["vocab_lang"]
-        changed.pop("words", None)
-    if "vocab_n_words" in parameters:
-        changed["n_words"] = parameters["vocab_n_words"]
+        vocab = changed["vocab"] = dict(request["vocab"])
+        if "vocab_lang" in parameters:
+            vocab["lang"] = changed.pop("vocab_lang")
+            vocab.pop("words", None)
+        if "vocab_n_words" in parameters:
+            vocab["n_words"] = changed.pop("vocab_n_words")
     return changed

@@ -173,7 +173,7 @@ class Stages:
     def _record_errors(self, batch: Batch, of_others: ApiError | None) -> int:
         """Record the faults of a batch's lines, and an error of the others, if any; return how many lines it has.
 
-        A line that has a result keeps it. Of lines that are counted, reads one more than there may be.
+        A line that has a result keeps it. Where the others have no error, reading stops after one line too many.
         """
         total, errors = 0, list[LineResult]()
         with self._folder.child(batch.input_file_id).open() as stream:
