@@ -182,7 +182,8 @@ def generate_results(found: Input, done: Done, config: OfflineConfig) -> Iterato
     ]
 
     def read(item: dict[str, Any]) -> Iterable[dict[str, Any]]:
-        return read_piece(*pickle.loads(item["piece"]), config)  # noqa: S301 - written above
+        piece, rows_done = pickle.loads(item["piece"])  # noqa: S301 - written above
+        return read_piece(piece, rows_done, config)
 
     rows = ray.data.from_items(pieces, override_num_blocks=len(pieces)).flat_map(read, **SMALL_TASK)
     for batch in answer_requests(rows, config).iter_batches(batch_size=None, batch_format="pyarrow"):

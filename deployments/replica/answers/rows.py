@@ -108,7 +108,9 @@ class RowAnswerer:
             caller = await self._with_adapter(caller, body)
             [prompt] = await self.read([body["prompt"]], body, caller)
             scored: Tokens = body["token_ids"]
-            self._check_scored(len(prompt) + len(scored))
+            if len(prompt) + len(scored) > (limit := self.max_scored_tokens):
+                message = f"'prompt' and 'token_ids' must be at most {limit} tokens together here: shorten one of them."
+                raise EngineError(400, message, param="token_ids", code=engine.CONTEXT_LENGTH_EXCEEDED)
             [logprobs] = await self.scores([(prompt, scored)], "", caller, 1)
             yield {
                 "object": "token_logprobs",
@@ -240,16 +242,6 @@ class RowAnswerer:
         """Return how many tokens a prompt and the tokens scored after it may have together."""
         limit = MAX_SCORED_BYTES // (4 * self._vocab_size)
         return min(engine.context_length(self._server) - 1, limit)
-
-    def _check_scored(self, num_tokens: int) -> None:
-        limit = self.max_scored_tokens
-        if num_tokens > limit:
-            raise EngineError(
-                400,
-                f"'prompt' and 'token_ids' must be at most {limit} tokens together here: shorten one of them.",
-                param="token_ids",
-                code=engine.CONTEXT_LENGTH_EXCEEDED,
-            )
 
     async def read(self, prompts: Sequence[str | Tokens], body: Mapping[str, Any], caller: Caller) -> list[Tokens]:
         """Return the tokens of all prompts; texts are tokenized as prompts of completions."""
