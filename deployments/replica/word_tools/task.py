@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deployments.contract import Caller, WordToolRequest
+from deployments.contract import Caller, WordToolRequest, usage
 from deployments.replica.engine.loaded_adapters import name_of
 from deployments.replica.engine.node_lists import NodeList
 
@@ -38,9 +38,5 @@ class ToolTask:
         """Return the members with which every answer ends: ``vocab``, and the ``usage`` so far."""
         return {
             "vocab": {**self.listed.block, "adapter": name_of(self.caller.adapter)},
-            "usage": {
-                "prompt_tokens": self.num_read,
-                "completion_tokens": self.num_drawn,
-                "total_tokens": self.num_read + self.num_drawn,
-            },
+            "usage": usage(self.num_read, self.num_drawn),
         }

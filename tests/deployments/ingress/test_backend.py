@@ -97,7 +97,7 @@ class ReplicaStandIn:
             yield f"data: {text}\n\n" if body.get("stream") else {"text": text}
             return
         if content == "large":
-            yield {"shape": [LARGE_ROWS, LARGE_V], "vocab_size": LARGE_V, "prompt_tokens": 1}
+            yield {"shape": [LARGE_ROWS, LARGE_V], "prompt_tokens": 1}
             for number in range(LARGE_ROWS):
                 yield np.full((1, LARGE_V), number, np.float32)
             return
