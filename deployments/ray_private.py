@@ -96,7 +96,7 @@ def has_no_replica(handle: DeploymentHandle) -> bool:
 
 
 def has_replica(handle: DeploymentHandle) -> bool:
-    """Return whether a deployment has a running replica, as far as this process knows, which it does as above."""
+    """Return whether a deployment has a running replica, as far as this process knows; as ``has_no_replica``."""
     return bool(_running_replicas(handle))
 
 
