@@ -7,11 +7,12 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vocab.lists.wordlists import language_of
 
@@ -48,37 +49,16 @@ class AdapterError(ValueError):
     """An adapter cannot be used. The message is one sentence that names it and what is wrong."""
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(BaseModel):
     """The lists that an adapter was trained for; without a bound any length fits, without languages no list does."""
 
-    format: int = 1
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    format: Literal[1] = 1
     base_model: str | None = None
-    languages: tuple[str, ...] = ()
-    min_words: int = 1
-    max_words: int | None = None
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Self:
-        """Read a card from the JSON object of its file; members that no card has are ignored.
-
-        Raises:
-            ValueError: A member is not what it should be; the text is its name.
-        """
-        given = {field.name: content[field.name] for field in fields(cls) if content.get(field.name) is not None}
-        languages, base = given.get("languages", []), given.get("base_model", "")
-        most = given.get("max_words", 1)
-        checks = {
-            "format": content.get("format") == 1,
-            "base_model": isinstance(base, str),
-            "languages": isinstance(languages, list) and all(isinstance(language, str) for language in languages),
-            "min_words": type(least := given.get("min_words", 1)) is int and least >= 1,
-            "max_words": type(most) is int and most >= 1,
-        }
-        for name, is_good in checks.items():
-            if not is_good:
-                raise ValueError(name)
-        return cls(**{**given, "languages": tuple(languages)})
+    languages: tuple[str, ...] = Field(default=(), strict=False)
+    min_words: int = Field(default=1, ge=1)
+    max_words: int | None = Field(default=None, ge=1)
 
     def fits(self, lang: str | None, n_words: int) -> bool:
         """Return whether the adapter was trained for a list of this name and length."""
@@ -253,7 +233,6 @@ def _folder(name: str, source: str) -> Path:
 
 
 def _read_json(name: str, path: Path) -> dict[str, Any]:
-    """Read an adapter's file as a JSON object; raise ``AdapterError`` where it is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -264,15 +243,14 @@ def _read_json(name: str, path: Path) -> dict[str, Any]:
 
 
 def _card(name: str, path: Path) -> Card | None:
-    """Read an adapter's card; None where it has none."""
     if not path.is_file():
         return None
+    given = {member: value for member, value in _read_json(name, path).items() if value is not None}
     try:
-        return Card.of(_read_json(name, path))
-    except AdapterError:
-        raise
-    except ValueError as error:
-        raise AdapterError(f"adapter {name}: {CARD} has a bad {error}: see docs/adapters.md") from None
+        return Card.model_validate({"format": None, **given})
+    except ValidationError as error:
+        member = error.errors()[0]["loc"][0]
+        raise AdapterError(f"adapter {name}: {CARD} has a bad {member}: see docs/adapters.md") from None
 
 
 def _tensors(name: str, path: Path) -> tuple[dict[str, dict[str, Shape]], tuple[str, ...]]:

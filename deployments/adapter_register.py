@@ -99,7 +99,7 @@ class Register:
                 if (found.folder / file).is_file():
                     shutil.copyfile(found.folder / file, made / file)
             copied = Adapter.read(name, str(made))
-            digest = sha256(f"{copied.digest} {copied.card}".encode()).hexdigest()
+            digest = sha256(f"{copied.digest} {copied.card!r}".encode()).hexdigest()
             if not self._is_whole(digest):
                 made.chmod(0o755)
                 shutil.rmtree(self.folder / digest, ignore_errors=True)

@@ -27,6 +27,12 @@ def num_prompts(body: ChatBody) -> int:
     return len(prompts_of(body)) if "prompt" in body else 1
 
 
+def usage(num_prompt_tokens: int, num_drawn: int) -> dict[str, int]:
+    """Return the ``usage`` member of an answer."""
+    total = num_prompt_tokens + num_drawn
+    return {"prompt_tokens": num_prompt_tokens, "completion_tokens": num_drawn, "total_tokens": total}
+
+
 def prompts_of(body: ChatBody) -> list[Any]:
     """Return the prompts of a completion body as a list: each a text, or a list of token ids."""
     prompt = body["prompt"]

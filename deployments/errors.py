@@ -12,9 +12,8 @@
     │   ├── ConflictError              409  not possible in its present state; the code says which
     │   ├── PayloadTooLargeError       413
     │   ├── UnsupportedMediaTypeError  415
-    │   ├── TooManyRequestsError       429  the caller has reached a limit of its own
-    │   │   └── RateLimitError         429  code rate_limit_exceeded
-    │   └── HeadersTooLargeError       431
+    │   └── TooManyRequestsError       429  the caller has reached a limit of its own
+    │       └── RateLimitError         429  code rate_limit_exceeded
     ├── OverloadedError                503  no capacity now; the same request may work later
     │   └── NotStartedError            503  a batch line that did not reach the engine, and is sent again
     ├── InternalError                  500  our fault; the message names the request id and nothing else
@@ -127,7 +126,6 @@ class MethodNotAllowedError(CallerError):
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         super().__init__(f"This method is not allowed here. Use {' or '.join(allowed)}.")
-        self.allowed = allowed
         self.headers = (("Allow", ", ".join(allowed)),)
 
 
@@ -165,11 +163,6 @@ class RateLimitError(TooManyRequestsError):
     def __init__(self, message: str, kind: RateKind, retry_after_s: int) -> None:
         super().__init__(message, retry_after_s=retry_after_s)
         self.type = kind
-
-
-class HeadersTooLargeError(CallerError):
-    status = 431
-    headers = (("Connection", "close"),)
 
 
 class OverloadedError(ApiError):

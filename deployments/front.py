@@ -51,7 +51,7 @@ _START_S: Final = 20.0
 _RESTART_S: Final = 0.2
 _LOOK_S: Final = 0.02
 _PORTS: Final = range(20_000, 32_000)
-"""Above those of Ray's workers, and below those that Linux gives out."""
+"""Above those of Ray's workers, and below those that Linux and others give out."""
 
 # HAProxy ends with the thread that started it, whatever ends that.
 _EXECUTE: Final = (
@@ -194,7 +194,6 @@ class Front:
             return False
 
     def _command(self, command: str) -> bytes:
-        """Send a command to HAProxy's own socket; return its answer."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(5)
             connection.connect(str(self._folder / "admin.sock"))
@@ -206,7 +205,6 @@ class Front:
             yield f"i{number}", self.first_port + number
 
     def _write(self) -> None:
-        """Write HAProxy's configuration."""
         most = max_connections()
         certificate = ""
         if self._certificate is not None:
@@ -260,21 +258,24 @@ def _write_errors(folder: Path) -> Iterator[str]:
         yield f"http-error status {status} content-type application/json file {body} {headers}"
 
 
-def free_ports(number: int, besides: int) -> int:
-    """Return the first of so many ports in a row that are free on loopback, ``besides`` not among them.
+def free_ports(number: int, *wanted: int, besides: int = 0) -> int:
+    """Return the first of so many ports in a row that are free on 127.0.0.1, ``besides`` not among them.
+
+    The first is one of ``wanted``, else random. The system gives none of those to a process that names none, so no
+    process of Ray takes it before the service does.
 
     Raises:
         FrontError: There are none.
     """
-    for first in random.sample(_PORTS[:-number:number], 64):
+    for first in (*wanted, *random.sample(_PORTS[:-number:number], 64)):
         ports = range(first, first + number)
         if besides in ports:
             continue
         with ExitStack() as stack, suppress(OSError):
             for port in ports:
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
             return first
-    raise FrontError(f"there are no {number} free ports in a row on 127.0.0.1")
+    raise FrontError(f"{number} free ports in a row are not to be found on 127.0.0.1")
 
 
 def front_of(config: dict[str, Any]) -> Front | None:
@@ -288,7 +289,7 @@ def front_of(config: dict[str, Any]) -> Front | None:
     http = config["http_options"] = {**config.get("http_options", {})}
     files = http.pop("ssl_certfile", None), http.pop("ssl_keyfile", None)
     port = http.get("port", 8000)
-    first = free_ports(1 + NUM_INGRESSES, port)
+    first = free_ports(1 + NUM_INGRESSES, besides=port)
     front = Front(
         haproxy,
         http.get("host") or "127.0.0.1",

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import ApiError, ForbiddenError, NotFoundError
@@ -82,10 +83,10 @@ class Guard:
             self._is_ready = True
             run_ready_hook()
         if self._key and not self._is_from_front(scope):
-            await _send_error(ForbiddenError("Requests come by the service's own address alone."), send)
+            await _answer(ForbiddenError("Requests come by the service's own address alone."))(scope, receive, send)
         # Serve has no application for the target of ``OPTIONS *`` at any time.
         elif scope["path"] == _ROUTES_OF_SERVE or not scope["path"].startswith("/"):
-            await _send_error(NotFoundError("There is nothing at this path."), send)
+            await _answer(NotFoundError("There is nothing at this path."))(scope, receive, send)
         else:
             headers = [(name, value) for name, value in scope["headers"] if not is_trusted_by_serve(name)]
             if self._is_ingress:
@@ -118,16 +119,7 @@ def _with_one_request_id(send: Send) -> Send:
     return send_with_one
 
 
-async def _send_error(error: ApiError, send: Send) -> None:
-    """Send an error as a whole HTTP answer, with a request id of its own."""
-    body = error.to_json()
-    fields = (
-        ("Content-Type", "application/json"),
-        ("Content-Length", str(len(body))),
-        # As every answer has one; it is in no log.
-        ("X-Request-Id", f"req-{uuid.uuid4().hex}"),
-        *error.headers,
-    )
-    headers = [(name.lower().encode(), value.encode()) for name, value in fields]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _answer(error: ApiError) -> Response:
+    # A request id, as every answer has one; it is in no log.
+    headers = {"X-Request-Id": f"req-{uuid.uuid4().hex}", **dict(error.headers)}
+    return Response(error.to_json(), error.status, headers, "application/json")

@@ -26,19 +26,15 @@ _WARN_S: Final = 60.0
 
 
 class RateState(NamedTuple):
-    """A rate after a request: how much there is in a window, how much is left, and seconds to the next window."""
+    """A rate after a request: how much there is in a window, how much is left, and seconds to the next window.
+
+    Where it ``is_exceeded``, the request costs more than is left, and was not counted.
+    """
 
     limit: int
     remaining: int
     reset_s: int
-
-
-class RateExceededError(Exception):
-    """A key's rate has less left than a request costs; ``state`` is what it has."""
-
-    def __init__(self, state: RateState) -> None:
-        super().__init__(f"{state.remaining} of {state.limit} left")
-        self.state = state
+    is_exceeded: bool
 
 
 class Rates:
@@ -64,16 +60,10 @@ class Rates:
     async def take(
         self, kind: str, limit: int, owner: str, cost: int = 1, window: type[RateLimitItem] = RateLimitItemPerMinute
     ) -> RateState | None:
-        """Charge ``cost`` to a key's rate in the current window; None where the store does not answer.
-
-        Raises:
-            RateExceededError: So much is not left.
-        """
+        """Charge ``cost`` to a key's rate in the current window; None where the store does not answer."""
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 return await self._take(window(limit), owner, kind, cost)
-        except RateExceededError:
-            raise
         except Exception as error:
             if time.monotonic() - self._warned_at > _WARN_S:
                 self._warned_at = time.monotonic()
@@ -81,14 +71,11 @@ class Rates:
             return None
 
     async def _take(self, item: RateLimitItem, owner: str, kind: str, cost: int) -> RateState:
-        """Charge the cost in the store and return the rate's state; undo it and raise if it is too much."""
+        """Charge the cost in the store, and undo it if it is too much."""
         has_room = await self._limiter.hit(item, owner, kind, cost=cost)
         if not has_room:
             # A store of Redis has no ``decr``.
             await self._storage.incr(item.key_for(owner, kind), item.get_expiry(), amount=-cost)
         window = await self._limiter.get_window_stats(item, owner, kind)
         reset_s = max(math.ceil(window.reset_time - time.time()), 1)
-        state = RateState(item.amount, max(window.remaining, 0), reset_s)
-        if not has_room:
-            raise RateExceededError(state)
-        return state
+        return RateState(item.amount, max(window.remaining, 0), reset_s, not has_room)

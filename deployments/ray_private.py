@@ -59,11 +59,6 @@ def serving_models(server: "LLMServer") -> Any:
     return server.engine._oai_models
 
 
-def set_serving_tokenization(server: "LLMServer", serving: Any) -> None:
-    """Connect vLLM's ``ServingTokenization``, which Ray 2.60 does not on vLLM 0.29: it looks for an older name."""
-    server.engine._oai_serving_tokenization = serving
-
-
 def set_engine(server: "LLMServer", client: Any, state: "State") -> None:
     """Give the server an engine that runs already: vLLM's client of it, and the state of vLLM's API server."""
     server.engine._engine_client = client
@@ -96,7 +91,16 @@ def has_no_replica(handle: DeploymentHandle) -> bool:
 
     It knows from the controller, and from those that it found dead.
     """
+    known = _running_replicas(handle)
+    return known is not None and not known and bool(handle.running_replicas_populated())
+
+
+def has_replica(handle: DeploymentHandle) -> bool:
+    """Return whether a deployment has a running replica, as far as this process knows; as ``has_no_replica``."""
+    return bool(_running_replicas(handle))
+
+
+def _running_replicas(handle: DeploymentHandle) -> Any:
     # The public way asks the controller, which learns of a death later.
     router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
-    known = getattr(getattr(router, "request_router", None), "curr_replicas", None)
-    return known is not None and not known and bool(handle.running_replicas_populated())
+    return getattr(getattr(router, "request_router", None), "curr_replicas", None)

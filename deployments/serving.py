@@ -127,7 +127,6 @@ def metrics_url() -> str:
 
 
 def _run(config: ServeDeploySchema) -> None:
-    """Do what ``serve run`` does with the configuration in a file."""
     # It may have the service's key.
     with tempfile.NamedTemporaryFile("w", prefix="serve-", suffix=".yaml") as file:
         yaml.safe_dump(config.model_dump(exclude_unset=True, mode="json"), file)

@@ -5,15 +5,14 @@ An error crosses as a value: Serve would log an exception as a failure of the re
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from fastapi import Request, Response
 from ray.serve.handle import DeploymentHandle
 from starlette.datastructures import UploadFile
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 
 from deployments.batch.uploads import Uploads
 from deployments.contract import Caller
@@ -21,7 +20,7 @@ from deployments.errors import ApiError, BadRequestError, InternalError, error_o
 from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
 from deployments.ingress.connections.reader import PART_BYTES
 from deployments.ingress.route import Handler, Routes
-from deployments.ingress.stream import caller_of, unless_client_leaves
+from deployments.ingress.stream import PieceStream, caller_of
 from deployments.protocol.answers import Batch, BatchPage, DeletedFile, File, FilePage, Job
 from deployments.protocol.batches import (
     MAX_BATCHES_LISTED,
@@ -40,21 +39,14 @@ from deployments.settings.service import Settings
 logger = logging.getLogger("ray.serve.wordbound")
 
 PIECE_BYTES: Final = 2**20
-"""Of an upload that is passed on. Costs as much memory twice on each side."""
-
-_LARGEST_PIECE_BYTES: Final = 2**20
-"""Of a file that is read, where its client takes a piece within ``_FAST_S``. Each is a call of the batch deployment."""
+"""Of an upload that is passed on, and at most of a file that is read. Each is a call of the batch deployment, and costs
+as much memory twice on each side."""
 
 _FAST_S: Final = 1.0
-
-_UPLOADS_AT_ONCE: Final = 4
-"""Uploads of the largest size that one key may have on the disk at once, or more smaller ones."""
+"""A client that takes a piece of a file within this gets larger ones."""
 
 Route: TypeAlias = Callable[..., Callable[[Handler], Handler]]
 """``Routes.add``, of a key's part of the service."""
-
-Read: TypeAlias = Callable[[int, int], Awaitable[bytes]]
-"""Returns so many bytes from an offset on, or fewer where the file ends."""
 
 _AFTER: Final = {"after": {"type": "string", "description": "The id of the last object that is already known."}}
 _UPLOAD: Final = {
@@ -132,13 +124,8 @@ class BatchClient:
 
 def add_batch_routes(routes: Routes, settings: Settings, batches: DeploymentHandle) -> None:
     """Add the routes of files, batches and jobs, which call the deployment behind ``batches``."""
-    client, limits = BatchClient(batches), settings.batch.limits
-    uploads = Uploads(
-        limits.max_file_bytes,
-        limits.max_upload_s,
-        _UPLOADS_AT_ONCE * limits.max_file_bytes,
-        lambda owner: settings.key(owner).max_uploads,
-    )
+    client = BatchClient(batches)
+    uploads = Uploads(settings.batch.limits, lambda owner: settings.key(owner).max_uploads)
     route = partial(routes.add, part="batches")
     _add_files(route, client, uploads)
     _add_batches(route, client, settings.limits)
@@ -234,15 +221,36 @@ def _add_jobs(route: Route, batches: BatchClient, uploads: Uploads, settings: Se
 
 
 async def _send_file(batches: BatchClient, request: Request, file_id: str, media_type: str) -> Response:
-    """Return a response that streams one of the caller's files."""
+    """Return a response that streams one of the caller's files, once its first piece is there."""
     caller = caller_of(request)
-
-    async def read(offset: int, num_bytes: int) -> bytes:
-        piece: bytes = await batches.call(caller, "read_file", file_id, offset, num_bytes)
-        return piece
-
     file = await batches.call(caller, "get_file", file_id)
-    return await FileStream.begin(read, file["bytes"], media_type, caller.request_id)
+    pieces = file_pieces(partial(batches.call, caller, "read_file", file_id), file["bytes"], caller.request_id)
+    headers = {"Content-Length": str(file["bytes"])}
+    return PieceStream(await anext(pieces), pieces, caller.request_id, media_type, headers)
+
+
+async def file_pieces(
+    read: Callable[[int, int], Awaitable[bytes]], num_bytes: int, request_id: str
+) -> AsyncGenerator[bytes]:
+    """Yield a file piece by piece; each is read when the one before was taken, and larger if that was soon.
+
+    ``read`` returns so many bytes from an offset on, or fewer where the file ends.
+
+    Raises:
+        ApiError: It cannot be read, or is shorter than ``num_bytes``.
+    """
+    num_read, largest = 0, PART_BYTES
+    while True:
+        piece = await read(num_read, largest)
+        if len(piece) != min(largest, num_bytes - num_read):
+            raise InternalError(request_id)
+        num_read += len(piece)
+        start = time.monotonic()
+        yield piece
+        if num_read == num_bytes:
+            return
+        is_fast = time.monotonic() - start < _FAST_S
+        largest = min(2 * largest, PIECE_BYTES) if is_fast else PART_BYTES
 
 
 def _expiry(fields: dict[str, str]) -> int | None:
@@ -253,51 +261,3 @@ def _expiry(fields: dict[str, str]) -> int | None:
     if seconds is not None and seconds.isascii() and seconds.isdecimal() and len(seconds) <= 9:
         seconds = int(seconds)
     return read_expiry({"anchor": fields.get(_ANCHOR), "seconds": seconds})
-
-
-class FileStream(Response):
-    """A response that streams a file in pieces."""
-
-    def __init__(self, read: Read, num_bytes: int, media_type: str, request_id: str) -> None:
-        super().__init__(media_type=media_type, headers={"Content-Length": str(num_bytes)})
-        self._read = read
-        self._num_bytes = num_bytes
-        self._request_id = request_id
-        self._first = b""
-
-    @classmethod
-    async def begin(cls, read: Read, num_bytes: int, media_type: str, request_id: str) -> Self:
-        """Read the first piece of a file, while an error can still be the response.
-
-        Raises:
-            ApiError: It cannot be read.
-        """
-        stream = cls(read, num_bytes, media_type, request_id)
-        stream._first = await stream._piece(0, PART_BYTES)
-        return stream
-
-    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await unless_client_leaves(receive, self._send_pieces(send))
-
-    async def _send_pieces(self, send: Send) -> None:
-        """Send the body piece by piece; each is read when the one before is sent, and larger if that was soon."""
-        piece, self._first = self._first, b""
-        sent, largest = 0, PART_BYTES
-        while True:
-            sent += len(piece)
-            start = time.monotonic()
-            await send({"type": "http.response.body", "body": piece, "more_body": sent < self._num_bytes})
-            if sent == self._num_bytes:
-                return
-            piece = b""
-            is_fast = time.monotonic() - start < _FAST_S
-            largest = min(2 * largest, _LARGEST_PIECE_BYTES) if is_fast else PART_BYTES
-            piece = await self._piece(sent, largest)
-
-    async def _piece(self, offset: int, num_bytes: int) -> bytes:
-        """Read the next piece of the file; raise where it is shorter than it must be."""
-        piece = await self._read(offset, num_bytes)
-        if len(piece) != min(num_bytes, self._num_bytes - offset):
-            raise InternalError(self._request_id)
-        return piece

@@ -5,10 +5,11 @@ comes in pieces, and is dropped if they stop coming.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from deployments.batch.models import File, is_id
@@ -20,7 +21,7 @@ from deployments.storage import FileMissingError, Location, PartialFile, Storage
 
 logger = logging.getLogger("ray.serve.wordbound")
 
-MAX_READ_BYTES: Final = 16 * 2**20
+T = TypeVar("T")
 
 _FORGET_UPLOAD_S: Final = 120.0
 """After so long without a piece, the ingress that sent them has died, or its client left."""
@@ -40,10 +41,19 @@ class FileService:
     """The operations on files; each may be called from any thread, and blocks it.
 
     Each returns what is sent as JSON, and may raise the leaves of ``ApiError``, ``StoreError`` and ``StorageError``.
-    What belongs to another owner is not found.
+    What belongs to another owner is not found. ``on_change`` is called when a batch is added, or is to be cancelled.
     """
 
-    def __init__(self, settings: Settings, store: BatchStore, folder: Location, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: BatchStore,
+        folder: Location,
+        *,
+        clock: Callable[[], float],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._on_change = on_change
         self._settings = settings
         self._limits = settings.batch.limits
         self._store = store
@@ -72,7 +82,7 @@ class FileService:
             arriving = sum(upload.num_bytes for upload in self._uploads.values() if upload.owner == owner)
             if self._store.num_files_bytes(owner) + arriving + num_bytes > self._max_bytes(owner):
                 raise self._storage_full(owner)
-            upload_id = new_file_id()
+            upload_id = f"file-{uuid4().hex}"
             file = PartialFile(self._folder.child(upload_id))
             self._uploads[upload_id] = _Upload(owner, num_bytes, file, self._clock())
         return upload_id
@@ -110,18 +120,12 @@ class FileService:
         order: str = "desc",
     ) -> dict[str, Any]:
         """Return a page of the owner's files, at most ``limit``, newest first unless ``order`` is ``asc``."""
-        limit = check_limit(limit, MAX_FILES_LISTED, MAX_FILES_LISTED)
         if order not in ("asc", "desc"):
             raise BadRequestError("'order' must be 'asc' or 'desc'.", "order")
         if purpose not in (None, "batch", "batch_output"):
             raise BadRequestError("'purpose' must be 'batch' or 'batch_output'.", "purpose")
-        try:
-            files, has_more = self._store.files(
-                owner, purpose=purpose, after=check_cursor(after), limit=limit, newest_first=order == "desc"
-            )
-        except UnknownCursorError:
-            raise unknown_cursor() from None
-        return list_object([file_object(file) for file in files], has_more=has_more)
+        find = partial(self._store.files, owner, purpose=purpose, newest_first=order == "desc")
+        return page_object(find, file_object, after, limit, MAX_FILES_LISTED, MAX_FILES_LISTED)
 
     def get_file(self, owner: str, file_id: str) -> dict[str, Any]:
         """Return OpenAI's object of one of the owner's files."""
@@ -129,8 +133,6 @@ class FileService:
 
     def read_file(self, owner: str, file_id: str, offset: int, num_bytes: int) -> bytes:
         """Return at most ``num_bytes`` of a file's contents from ``offset`` on; fewer where it ends."""
-        if offset < 0 or not 0 < num_bytes <= MAX_READ_BYTES:
-            raise BadRequestError(f"A piece of a file has at least 1 and at most {MAX_READ_BYTES} bytes.")
         file = self._file(owner, file_id)
         try:
             return self._folder.child(file.id).read(offset, num_bytes)
@@ -219,30 +221,6 @@ class FileService:
         return int(self._clock())
 
 
-def new_file_id() -> str:
-    return f"file-{uuid4().hex}"
-
-
-def check_limit(limit: int | None, default: int, most: int) -> int:
-    """Return the size of a page as asked for, else the default; refuse one out of range."""
-    if limit is None:
-        return default
-    if not 1 <= limit <= most:
-        raise BadRequestError(f"'limit' must be an integer from 1 to {most}.", "limit")
-    return limit
-
-
-def check_cursor(after: str | None) -> str | None:
-    """Return the id after which a list continues; refuse one that has not the form of an id."""
-    if after is not None and not is_id(after):
-        raise unknown_cursor()
-    return after
-
-
-def unknown_cursor() -> BadRequestError:
-    return BadRequestError("'after' must be the id of an item of this list.", "after")
-
-
 def file_object(file: File) -> dict[str, Any]:
     """Return OpenAI's object of a file."""
     return {
@@ -258,11 +236,27 @@ def file_object(file: File) -> dict[str, Any]:
     }
 
 
-def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
-    """Return OpenAI's object of one page of a list."""
+def page_object(
+    find: Callable[..., tuple[list[T], bool]],
+    show: Callable[[T], dict[str, Any]],
+    after: str | None,
+    limit: int | None,
+    default_limit: int,
+    max_limit: int,
+) -> dict[str, Any]:
+    """Return OpenAI's object of one page of a list: at most ``limit`` of what ``find`` finds after the id ``after``."""
+    if limit is not None and not 1 <= limit <= max_limit:
+        raise BadRequestError(f"'limit' must be an integer from 1 to {max_limit}.", "limit")
+    try:
+        if after is not None and not is_id(after):
+            raise UnknownCursorError
+        found, has_more = find(after=after, limit=limit or default_limit)
+    except UnknownCursorError:
+        raise BadRequestError("'after' must be the id of an item of this list.", "after") from None
+    data = [show(one) for one in found]
     return {
         "object": "list",
-        "data": list(data),
+        "data": data,
         "first_id": data[0]["id"] if data else None,
         "last_id": data[-1]["id"] if data else None,
         "has_more": has_more,

@@ -1,15 +1,15 @@
 """Read and write the lines of OpenAI's batch files.
 
-Each line of an input file becomes a request, or the fault that keeps it from being one. A body is checked like that of
-a request and passed on unchanged; the replica checks it again. The record of a result is a line of the output or error
+Each line of an input file has a request, or the error that keeps it from being one. A body is checked like that of a
+request and passed on unchanged; the replica checks it again. The record of a result is a line of the output or error
 file, for both kinds of batch; the simple route's list is made of these.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
 from deployments.batch.models import Batch, LineResult
 from deployments.contract import LineAnswer, status_and_body
@@ -25,69 +25,42 @@ _MEMBERS: Final = ("custom_id", "method", "url", "body")
 
 Unanswered: TypeAlias = Literal["expired", "cancelled", "failed"]
 
-BATCH_EXPIRED: Final = "batch_expired"
-BATCH_CANCELLED: Final = "batch_cancelled"
-BATCH_FAILED: Final = "batch_failed"
 ENGINE_FAILED: Final = "engine_failed"
-_NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, BATCH_FAILED, ENGINE_FAILED)
 
-_UNANSWERED: Final[Mapping[Unanswered, tuple[str, str]]] = {
-    "expired": (BATCH_EXPIRED, "This request could not be executed before the completion window expired."),
-    "cancelled": (BATCH_CANCELLED, "This request was not executed, for the batch was cancelled."),
-    "failed": (BATCH_FAILED, "This request was not executed, for others of the batch ended the engine."),
+UNANSWERED: Final[Mapping[Unanswered, ApiError]] = {
+    "expired": ApiError(
+        "This request could not be executed before the completion window expired.", code="batch_expired"
+    ),
+    "cancelled": ApiError("This request was not executed, for the batch was cancelled.", code="batch_cancelled"),
+    "failed": ApiError("This request was not executed, for others of the batch ended the engine.", code="batch_failed"),
 }
+"""The errors of lines that their batch left unanswered when it ended."""
+
+_NOT_THE_CALLERS: Final = frozenset({ENGINE_FAILED, *(error.code for error in UNANSWERED.values())})
 
 _UNUSUAL_BREAKS: Final = {character: f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
 """In JSON these stand inside strings only; other line breaks are control characters, which it escapes."""
 
-_PIECE_BYTES: Final = 256 * 1024
-
-_READ_LINES: Final = 64
-_READ_BYTES: Final = 256 * 1024
-"""Bounds the lines of a batch that are read ahead."""
-
-MAX_LINES_READ: Final = 10_000
-"""Lines that are passed over at once: those of which the store is asked whether they have a result."""
-
-
-class Place(NamedTuple):
-    """A line of a file: its number, from 1, and its first byte."""
-
-    number: int = 1
-    start: int = 0
-
 
 @dataclass(frozen=True)
 class Line:
-    """A line whose request would be accepted; ``number`` is from 1, and ``custom_id`` unique in the file."""
-
-    number: int
-    custom_id: str
-    body: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class LineFault:
-    """A line that cannot be answered, and why.
+    """A line of a batch's file.
 
     Attributes:
         number: Its line in the file, from 1.
         custom_id: None where it has none, or repeats an earlier line's, so that each name gets one result.
-        message: Begins with the line's number, names the cause, and what to change.
-        param: The member or field at fault, if any.
+        body: Its request; empty where there is a fault.
+        fault: Why it cannot be answered. The message names the cause, and what to change.
     """
 
     number: int
     custom_id: str | None
-    code: str
-    message: str
-    param: str | None = None
+    body: dict[str, Any]
+    fault: ApiError | None = None
 
 
-def read_lines(
-    stream: BinaryIO, *, reader: ChatRequestReader, limits: Limits, endpoint: str
-) -> Iterator[Line | LineFault]:
-    """Yield the request or the fault of each line of a batch's file.
+def read_lines(stream: BinaryIO, *, reader: ChatRequestReader, limits: Limits, endpoint: str) -> Iterator[Line]:
+    """Yield each line of a batch's file with its request, or its fault.
 
     A line break at the end of the file begins no line.
 
@@ -97,37 +70,19 @@ def read_lines(
     Raises:
         OSError: The stream cannot be read.
     """
-    checker = _Checker(reader, limits, endpoint)
+    line_of: dict[bytes, int] = {}
     for line in raw_lines(stream, limits.max_body_bytes):
-        yield checker.check(line.number, line.text)
-
-
-def next_lines(
-    stream: BinaryIO, limits: Limits, place: Place, is_wanted: Callable[[int], bool]
-) -> tuple[list[Line], Place | None]:
-    """Read the next lines of a batch's file, all of which were checked before and are without faults.
-
-    Args:
-        place: Where to begin.
-        is_wanted: Says of a line's number whether it is to be returned.
-
-    Returns:
-        As many lines as may be in memory, of the next ``MAX_LINES_READ``, and where others begin; None at the end.
-
-    Raises:
-        OSError: The stream cannot be read.
-    """
-    some: list[Line] = []
-    num_bytes = 0
-    for line in raw_lines(stream, limits.max_body_bytes, start=place.start, number=place.number):
-        num_read = line.number - place.number
-        if len(some) >= _READ_LINES or num_bytes >= _READ_BYTES or num_read >= MAX_LINES_READ:
-            return some, Place(line.number, line.start)
-        if line.text is not None and is_wanted(line.number):
-            members = json.loads(line.text)
-            some.append(Line(line.number, members["custom_id"], members["body"]))
-            num_bytes += len(line.text)
-    return some, None
+        custom_id: str | None = None
+        body: dict[str, Any] = {}
+        fault: ApiError | None = None
+        try:
+            members = parse_line(line.text, limits)
+            custom_id = _take_name(members, line.number, line_of)
+            body = _check_body(members, reader, endpoint)
+        except ApiError as error:
+            error.code = error.code or "invalid_request"
+            fault = error.with_traceback(None)
+        yield Line(line.number, custom_id, body, fault)
 
 
 def parse_line(text: bytes | None, limits: Limits) -> dict[str, Any]:
@@ -157,68 +112,45 @@ def parse_line(text: bytes | None, limits: Limits) -> dict[str, Any]:
     return value
 
 
-class _Checker:
-    """Checks the lines of one file, in order."""
-
-    def __init__(self, reader: ChatRequestReader, limits: Limits, endpoint: str) -> None:
-        self._reader = reader
-        self._limits = limits
-        self._endpoint = endpoint
-        self._line_of: dict[bytes, int] = {}
-
-    def check(self, number: int, text: bytes | None) -> Line | LineFault:
-        """Check a line; return it, or its fault. ``text`` is None for one that was too long to keep."""
-        custom_id: str | None = None
-        try:
-            members = parse_line(text, self._limits)
-            name = _custom_id(members)
-            self._take(name, number)
-            custom_id = name
-            return Line(number, name, self._body(members))
-        except ApiError as fault:
-            message = f"Line {number}: {fault.message}"
-            return LineFault(number, custom_id, fault.code or "invalid_request", message, fault.param)
-
-    def _take(self, custom_id: str, number: int) -> None:
-        # A digest: a name may have 2 KB, and there may be 100,000 of them.
-        key = blake2b(custom_id.encode(), digest_size=16).digest()
-        first = self._line_of.setdefault(key, number)
-        if first != number:
-            raise BadRequestError(
-                f"its 'custom_id' is that of line {first}, whose result has it. Give each line one of its own.",
-                "custom_id",
-                "duplicate_custom_id",
-            )
-
-    def _body(self, members: dict[str, Any]) -> dict[str, Any]:
-        for name in members:
-            if name not in _MEMBERS:
-                shown = printable(name)
-                raise BadRequestError(f"unknown member '{shown}'. It has {', '.join(_MEMBERS)}.", shown, "invalid_line")
-        if members.get("method") != "POST":
-            raise BadRequestError("'method' must be 'POST'.", "method", "invalid_method")
-        if members.get("url") != self._endpoint:
-            raise BadRequestError(f"'url' must be '{self._endpoint}', the batch's endpoint.", "url", "invalid_url")
-        body = members.get("body")
-        if not isinstance(body, dict):
-            raise BadRequestError("'body' must be an object, the request.", "body", "invalid_body")
-        if body.get("stream"):
-            raise BadRequestError("'stream' cannot be true in a batch. Leave it out.", "stream", "invalid_request")
-        self._reader.read(body)
-        return body
-
-
-def _custom_id(members: dict[str, Any]) -> str:
-    value = members.get("custom_id")
-    if value is None:
+def _take_name(members: Mapping[str, Any], number: int, line_of: dict[bytes, int]) -> str:
+    """Return the ``custom_id`` of a line, and note in ``line_of`` that it is taken."""
+    name = members.get("custom_id")
+    if name is None:
         raise BadRequestError("it has no 'custom_id'. Give each line one of its own.", "custom_id", "missing_custom_id")
-    if not isinstance(value, str) or not 1 <= len(value) <= MAX_CUSTOM_ID_CHARS:
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_CUSTOM_ID_CHARS:
         raise BadRequestError(
             f"'custom_id' must be a string of at least 1 and at most {MAX_CUSTOM_ID_CHARS} characters.",
             "custom_id",
             "invalid_custom_id",
         )
-    return value
+    # A digest: a name may have 2 KB, and there may be 100,000 of them.
+    first = line_of.setdefault(blake2b(name.encode(), digest_size=16).digest(), number)
+    if first != number:
+        raise BadRequestError(
+            f"its 'custom_id' is that of line {first}, whose result has it. Give each line one of its own.",
+            "custom_id",
+            "duplicate_custom_id",
+        )
+    return name
+
+
+def _check_body(members: Mapping[str, Any], reader: ChatRequestReader, endpoint: str) -> dict[str, Any]:
+    """Return the request of a line that would be accepted."""
+    for name in members:
+        if name not in _MEMBERS:
+            shown = printable(name)
+            raise BadRequestError(f"unknown member '{shown}'. It has {', '.join(_MEMBERS)}.", shown, "invalid_line")
+    if members.get("method") != "POST":
+        raise BadRequestError("'method' must be 'POST'.", "method", "invalid_method")
+    if members.get("url") != endpoint:
+        raise BadRequestError(f"'url' must be '{endpoint}', the batch's endpoint.", "url", "invalid_url")
+    body = members.get("body")
+    if not isinstance(body, dict):
+        raise BadRequestError("'body' must be an object, the request.", "body", "invalid_body")
+    if body.get("stream"):
+        raise BadRequestError("'stream' cannot be true in a batch. Leave it out.", "stream", "invalid_request")
+    reader.read(body)
+    return body
 
 
 def line_id(batch_id: str, line: int) -> str:
@@ -226,57 +158,39 @@ def line_id(batch_id: str, line: int) -> str:
     return f"batch_req_{sha256(f'{batch_id}/{line}'.encode()).hexdigest()[:32]}"
 
 
-def answer_result(batch: Batch, line: Line, answer: LineAnswer) -> LineResult:
-    """Return the result of a line with an answer: a chat completion, or an error."""
+def result_of(batch: Batch, line: Line, answer: LineAnswer, *, is_response: bool = True) -> LineResult:
+    """Return the result of a line: a replica's answer, or an error that comes in its place."""
+    name = line_id(batch.id, line.number)
     status, body = status_and_body(answer)
-    shown = None
+    error = None
     if isinstance(answer, ApiError):
-        error = body["error"]
-        shown = _error(error["code"], f"Line {line.number}: {error['message']}", line.number, error["param"])
-    return _result(batch, line.number, line.custom_id, (status, body), shown)
+        told = body["error"]
+        message = f"Line {line.number}: {told['message']}"
+        error = {"code": told["code"], "message": message, "line": line.number, "param": told["param"]}
+    record = output_line(name, line.custom_id, name, (status, body) if is_response else None, error)
+    return LineResult(line=line.number, is_error=error is not None, record=to_json(record))
 
 
-def fault_result(batch: Batch, fault: LineFault) -> LineResult:
-    """Return the result of a line with a fault, which was never sent to an engine."""
-    error = _error(fault.code, fault.message, fault.number, fault.param)
-    return _result(batch, fault.number, fault.custom_id, None, error)
-
-
-def failure_result(batch: Batch, line: Line, num_attempts: int) -> LineResult:
-    """Return the result of a line whose attempts are used up: the engine failed on it, or died, each time."""
+def engine_failure(batch: Batch, line: Line, num_attempts: int) -> ApiError:
+    """Return the error of a line whose attempts are used up: the engine failed on it, or died, each time."""
     times = "once" if num_attempts == 1 else f"{num_attempts} times, the last with no other of the batch beside it"
     message = (
-        f"Line {line.number}: the engine failed on this request {times}. Change the request, or ask the operator, who "
-        f"finds {line_id(batch.id, line.number)} in the log."
+        f"the engine failed on this request {times}. Change the request, or ask the operator, who finds "
+        f"{line_id(batch.id, line.number)} in the log."
     )
-    return _result(batch, line.number, line.custom_id, None, _error(ENGINE_FAILED, message, line.number))
-
-
-def unanswered_result(batch: Batch, number: int, custom_id: str | None, why: Unanswered) -> LineResult:
-    """Return the result of a line that its batch left unanswered when it ended."""
-    code, message = _UNANSWERED[why]
-    return _result(batch, number, custom_id, None, _error(code, f"Line {number}: {message}", number))
-
-
-def file_lines(results: Iterable[LineResult], *, errors: bool) -> Iterator[bytes]:
-    """Yield the lines of the output file, or of the error file, in pieces."""
-    return _pieces(result.record.encode() + b"\n" for result in results if result.is_error == errors)
+    return ApiError(message, code=ENGINE_FAILED)
 
 
 def job_list(results: Iterable[LineResult]) -> Iterator[bytes]:
-    """Yield the results of the simple route: a JSON list with one element for each line, in pieces."""
-
-    def elements() -> Iterator[bytes]:
-        separator = b"["
-        for result in results:
-            yield separator + to_json(job_result(json.loads(result.record))).encode()
-            separator = b",\n"
-        yield b"[]" if separator == b"[" else b"]"
-
-    return _pieces(elements())
+    """Yield the results of the simple route, a JSON list with one element for each line, element by element."""
+    separator = b"["
+    for result in results:
+        yield separator + to_json(_job_result(json.loads(result.record))).encode()
+        separator = b",\n"
+    yield b"[]" if separator == b"[" else b"]"
 
 
-def job_result(record: Mapping[str, Any]) -> dict[str, Any]:
+def _job_result(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return an element of a job's results, from a line of an output or error file: a chat completion or an error."""
     response, error = record["response"], record["error"]
     if response is not None:
@@ -297,18 +211,6 @@ def to_json(value: Mapping[str, Any]) -> str:
     return text
 
 
-def _result(
-    batch: Batch,
-    number: int,
-    custom_id: str | None,
-    response: tuple[int, dict[str, Any]] | None,
-    error: dict[str, Any] | None,
-) -> LineResult:
-    name = line_id(batch.id, number)
-    record = output_line(name, custom_id, name, response, error)
-    return LineResult(line=number, is_error=error is not None, record=to_json(record))
-
-
 def output_line(
     name: str,
     custom_id: str | None,
@@ -319,21 +221,6 @@ def output_line(
     """Return a line of OpenAI's output or error file; ``response`` is a status and a body, None for no answer."""
     shown = response and {"status_code": response[0], "request_id": request_id, "body": response[1]}
     return {"id": name, "custom_id": custom_id, "response": shown, "error": error}
-
-
-def _error(code: str | None, message: str, line: int, param: str | None = None) -> dict[str, Any]:
-    return {"code": code, "message": message, "line": line, "param": param}
-
-
-def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
-    piece = bytearray()
-    for part in parts:
-        piece += part
-        if len(piece) >= _PIECE_BYTES:
-            yield bytes(piece)
-            piece.clear()
-    if piece:
-        yield bytes(piece)
 
 
 def to_lines(content: bytes, parameters: Mapping[str, Any], *, model_id: str, max_lines: int) -> Iterator[bytes]:
@@ -373,18 +260,10 @@ def _request(request: dict[str, Any], parameters: Mapping[str, Any], model_id: s
     if changed.get("model") is None:
         changed["model"] = model_id
     if isinstance(request.get("vocab"), dict):
-        changed["vocab"] = _vocab(request["vocab"], parameters)
-        for name in ("vocab_lang", "vocab_n_words"):
-            if name in parameters:
-                changed.pop(name)
-    return changed
-
-
-def _vocab(vocab: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    changed = dict(vocab)
-    if "vocab_lang" in parameters:
-        changed["lang"] = parameters["vocab_lang"]
-        changed.pop("words", None)
-    if "vocab_n_words" in parameters:
-        changed["n_words"] = parameters["vocab_n_words"]
+        vocab = changed["vocab"] = dict(request["vocab"])
+        if "vocab_lang" in parameters:
+            vocab["lang"] = changed.pop("vocab_lang")
+            vocab.pop("words", None)
+        if "vocab_n_words" in parameters:
+            vocab["n_words"] = changed.pop("vocab_n_words")
     return changed

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from deployments.batch.lines import Line, Place, answer_result, failure_result, line_id
+from deployments.batch.lines import Line, engine_failure, line_id, result_of
 from deployments.batch.models import TERMINAL, Batch, LineResult
 from deployments.batch.stages import MAX_DEADLY_LINES, Stages
 from deployments.batch.store import DamagedRecordError
@@ -67,7 +67,7 @@ class Engines(Protocol):
 
 
 class BatchRunner:
-    """Runs all open batches, on one event loop.
+    """Runs all open batches, on one event loop; they share the engines, the turns at them, and threads.
 
     Looks for work when woken and once a second, and where there is none every ten, for batches that another process
     added. A run that fails for a reason that is not the batch's is tried again.
@@ -83,7 +83,12 @@ class BatchRunner:
         clean_s: float = _CLEAN_S,
         retry_s: tuple[float, ...] = _RETRY_S,
     ) -> None:
-        self._tools = _Tools(stages, engines, sleep)
+        self.stages = stages
+        self.engines = engines
+        self.sleep = sleep
+        self.turns = FairSemaphore(engines.num_lines)
+        self._threads = ThreadPoolExecutor(_THREADS, "batches")
+        self._long = asyncio.Semaphore(_LONG_AT_ONCE)
         self._look_s = look_s
         self._clean_s = clean_s
         self._retry_s = retry_s
@@ -111,28 +116,35 @@ class BatchRunner:
             StoreError: The database does not work, or the batch's row is damaged.
             StorageError: A file cannot be read or written; nothing of it is there.
         """
-        await _Run(self._tools, batch_id).run()
+        await _Run(self, batch_id).run()
+
+    async def in_thread(self, function: Callable[..., T], *args: object) -> T:
+        """Call what blocks in one of the threads, for which ``stop`` waits."""
+        return await self._loop.run_in_executor(self._threads, partial(function, *args))
+
+    async def in_long_thread(self, function: Callable[..., None], *args: object) -> None:
+        """Call what reads or writes a whole file in one of the threads, and leave others free."""
+        async with self._long:
+            await self.in_thread(function, *args)
 
     async def stop(self, timeout_s: float = 10.0) -> None:
         """Stop all runs; the next start resumes them. Waits for what is being written."""
         tasks = [task for task in (self._watch, *(run.task for run in self._runs.values())) if task is not None]
         for task in tasks:
             task.cancel()
-        threads = self._tools.threads
-        threads.shutdown(wait=False, cancel_futures=True)
-        ended = asyncio.gather(*tasks, asyncio.to_thread(threads.shutdown), return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        ended = asyncio.gather(*tasks, asyncio.to_thread(self._threads.shutdown), return_exceptions=True)
         await asyncio.wait({ended}, timeout=timeout_s)
 
     async def _run_open(self) -> None:
         """Start runs, and delete what is too old, until cancelled."""
-        stages = self._tools.stages
         while True:
-            stages.clock.look()
+            self.stages.clock.look()
             try:
                 await self._look()
                 if self._loop.time() >= self._clean_at:
                     self._clean_at = self._loop.time() + self._clean_s
-                    await self._tools.in_thread(stages.clean)
+                    await self.in_thread(self.stages.clean)
             except Exception:
                 logger.exception("batches cannot be looked for")
                 await asyncio.sleep(self._retry_s[-1] / 10)
@@ -143,8 +155,8 @@ class BatchRunner:
 
     async def _look(self) -> None:
         """Start the batches that have no run, and end the rounds of those that are no longer to be answered."""
-        stages = self._tools.stages
-        batches = {batch.id: batch for batch in await self._tools.in_thread(stages.store.open_batches)}
+        stages = self.stages
+        batches = {batch.id: batch for batch in await self.in_thread(stages.store.open_batches)}
         for batch_id, run in list(self._runs.items()):
             batch = batches.get(batch_id)
             if batch is None and not run.is_running():
@@ -152,7 +164,7 @@ class BatchRunner:
             elif batch is None or batch.status not in ("validating", "in_progress") or stages.has_expired(batch):
                 run.end_round()
         for batch in batches.values():
-            run = self._runs.setdefault(batch.id, _Run(self._tools, batch.id))
+            run = self._runs.setdefault(batch.id, _Run(self, batch.id))
             if not run.is_running() and self._loop.time() >= run.not_before:
                 run.task = asyncio.create_task(self._run_or_try_later(run, batch.owner), name=batch.id)
         num_running = sum(run.is_running() for run in self._runs.values())
@@ -172,37 +184,15 @@ class BatchRunner:
         self._is_woken.set()
 
 
-class _Tools:
-    """What the runs of all batches work with: stages, engines and the turns at them, and threads."""
-
-    def __init__(self, stages: Stages, engines: Engines, sleep: Callable[[float], Awaitable[None]]) -> None:
-        self.stages = stages
-        self.store = stages.store
-        self.engines = engines
-        self.sleep = sleep
-        self.turns = FairSemaphore(engines.num_lines)
-        self.threads = ThreadPoolExecutor(_THREADS, "batches")
-        self._long = asyncio.Semaphore(_LONG_AT_ONCE)
-
-    async def in_thread(self, function: Callable[..., T], *args: object) -> T:
-        """Call what blocks in one of the threads, for which ``BatchRunner.stop`` waits."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, partial(function, *args))
-
-    async def in_long_thread(self, function: Callable[..., None], *args: object) -> None:
-        """Call what reads or writes a whole file in one of the threads, and leave others free."""
-        async with self._long:
-            await self.in_thread(function, *args)
-
-
 class _Run:
     """The run of one open batch, which begins anew after a failure."""
 
-    def __init__(self, tools: _Tools, batch_id: str) -> None:
+    def __init__(self, runner: BatchRunner, batch_id: str) -> None:
         self.batch_id = batch_id
         self.task: asyncio.Task[None] | None = None
         self.num_failures = 0
         self.not_before = 0.0
-        self._tools = tools
+        self._runner = runner
         self._round: asyncio.Task[None] | None = None
         # Lines that killed an engine while isolated.
         self._num_deadly = 0
@@ -216,29 +206,29 @@ class _Run:
 
     async def run(self) -> None:
         """Run the batch until it has ended or is gone."""
-        tools, stages = self._tools, self._tools.stages
+        runner, stages = self._runner, self._runner.stages
         try:
-            while (batch := await tools.in_thread(tools.store.batch, None, self.batch_id)) is not None:
+            while (batch := await runner.in_thread(stages.store.batch, None, self.batch_id)) is not None:
                 if batch.status in TERMINAL:
                     return
                 if batch.status == "cancelling":
-                    await tools.in_long_thread(stages.end_with_unanswered, batch, "cancelled")
+                    await runner.in_long_thread(stages.end_with_unanswered, batch, "cancelled")
                 elif batch.status == "finalizing" and batch.errors:
-                    await tools.in_long_thread(stages.end_with_unanswered, batch, "failed")
+                    await runner.in_long_thread(stages.end_with_unanswered, batch, "failed")
                 elif batch.status == "validating" and not stages.has_expired(batch):
-                    await tools.in_long_thread(stages.begin, batch)
+                    await runner.in_long_thread(stages.begin, batch)
                 elif batch.total and batch.completed + batch.failed == batch.total:
-                    await tools.in_long_thread(stages.complete, batch)
+                    await runner.in_long_thread(stages.complete, batch)
                 elif stages.has_expired(batch):
-                    await tools.in_long_thread(stages.end_with_unanswered, batch, "expired")
+                    await runner.in_long_thread(stages.end_with_unanswered, batch, "expired")
                 else:
                     await self._run_round(batch)
         except* FileMissingError:  # also where the lines of a round were being answered
-            await tools.in_thread(stages.lose_input, self.batch_id)
+            await runner.in_thread(stages.lose_input, self.batch_id)
 
     async def _run_round(self, batch: Batch) -> None:
         """Run a round, which ``end_round`` may end; give the batch up after too many deadly lines."""
-        current = _Round(self._tools, batch, self._num_deadly)
+        current = _Round(self._runner, batch, self._num_deadly)
         self._round = asyncio.create_task(current.run())
         try:
             await self._round
@@ -249,17 +239,18 @@ class _Run:
             self._round = None
             self._num_deadly = current.num_deadly
         if self._num_deadly >= MAX_DEADLY_LINES:
-            await self._tools.in_thread(self._tools.stages.give_up, batch)
+            await self._runner.in_thread(self._runner.stages.give_up, batch)
 
 
 class _Round:
     """One round of a batch that is in progress, after so many of its lines have killed an engine while isolated."""
 
-    def __init__(self, tools: _Tools, batch: Batch, num_deadly: int) -> None:
+    def __init__(self, runner: BatchRunner, batch: Batch, num_deadly: int) -> None:
         self.num_deadly = num_deadly
-        self._tools = tools
+        self._runner = runner
+        self._store = runner.stages.store
         self._batch = batch
-        self._max_attempts = tools.stages.settings.max_attempts
+        self._max_attempts = runner.stages.settings.max_attempts
         self._did_something = False
         self._num_died = 0
         self._ready: list[LineResult] = []
@@ -267,12 +258,12 @@ class _Round:
 
     async def run(self) -> None:
         """Send the suspects of earlier rounds, or else all lines without a result, to the engines once."""
-        if suspects := await self._tools.in_thread(self._tools.store.attempts, self._batch):
+        if suspects := await self._runner.in_thread(self._store.attempts, self._batch):
             await self._send_suspects(suspects)
         else:
             await self._send_all()
         if not self._did_something:
-            await self._tools.sleep(_PAUSE_S)
+            await self._runner.sleep(_PAUSE_S)
 
     async def _send_all(self) -> None:
         """Send all lines without a result, each in a turn of its key's; stop after a death."""
@@ -293,7 +284,7 @@ class _Round:
             self.num_deadly += 1
 
     async def _answer_in_turn(self, line: Line, begun: asyncio.Event) -> None:
-        async with self._tools.turns.take(1, self._batch.owner):
+        async with self._runner.turns.take(1, self._batch.owner):
             begun.set()
             if self._num_died:
                 return
@@ -303,9 +294,9 @@ class _Round:
 
     async def _lines(self, wanted: Mapping[int, int] | None = None) -> AsyncIterator[Line]:
         """Yield the wanted lines, or else those without a result, read a few at a time."""
-        place: Place | None = Place()
-        while place is not None:
-            some, place = await self._tools.in_thread(self._tools.stages.next_lines, self._batch, place, wanted)
+        start: tuple[int, int] | None = (1, 0)
+        while start is not None:
+            some, start = await self._runner.in_thread(self._runner.stages.next_lines, self._batch, start, wanted)
             for line in some:
                 yield line
 
@@ -319,7 +310,7 @@ class _Round:
                     self.num_deadly += 1
                     self._num_died = 0
                     # Serve needs a moment to see that a replica is dead.
-                    await self._tools.sleep(_PAUSE_S)
+                    await self._runner.sleep(_PAUSE_S)
             if self.num_deadly >= MAX_DEADLY_LINES:
                 return
         for start in range(0, len(grouped), _GROUP_SIZE):
@@ -343,26 +334,26 @@ class _Round:
     @asynccontextmanager
     async def _turn_of_suspects(self) -> AsyncIterator[None]:
         """Wait until no other line of any batch is in progress, and until there is an engine, but not for ever."""
-        turns, engines = self._tools.turns, self._tools.engines
+        turns = self._runner.turns
         async with turns.take(turns.size, self._batch.owner):
             with suppress(TimeoutError):
                 # After that they go anyway, and wake a replica.
                 async with asyncio.timeout(_READY_TIMEOUT_S):
-                    while not await engines.are_ready():
-                        await self._tools.sleep(_PAUSE_S)
+                    while not await self._runner.engines.are_ready():
+                        await self._runner.sleep(_PAUSE_S)
             yield
 
     async def _answer_again(self, line: Line, num_attempts: int) -> None:
         """Have a line answered that has had so many attempts."""
         if num_attempts >= self._max_attempts:
-            await self._record(failure_result(self._batch, line, num_attempts))
+            await self._fail(line, num_attempts)
         else:
             await self._keep(line, await self._ask(line), num_attempts + 1)
 
     async def _ask(self, line: Line) -> LineAnswer:
         """Send a line to the engines and return its answer; count the deaths."""
         name = line_id(self._batch.id, line.number)
-        answer = await self._tools.engines.answer(LineRequest(line.body, self._batch.owner, name))
+        answer = await self._runner.engines.answer(LineRequest(line.body, self._batch.owner, name))
         self._num_died += isinstance(answer, EngineDiedError)
         return answer
 
@@ -371,13 +362,17 @@ class _Round:
         if isinstance(answer, NotStartedError):
             return
         if not isinstance(answer, ApiError) or answer.status < 500:
-            await self._record(answer_result(self._batch, line, answer))
+            await self._record(result_of(self._batch, line, answer))
             return
         self._did_something = True
         logger.warning("%s of %s: an engine failed on line %d", self._batch.id, self._batch.owner, line.number)
-        await self._tools.in_thread(self._tools.store.add_attempt, self._batch.id, line.number)
+        await self._runner.in_thread(self._store.add_attempt, self._batch.id, line.number)
         if num_attempts >= self._max_attempts:
-            await self._record(failure_result(self._batch, line, num_attempts))
+            await self._fail(line, num_attempts)
+
+    async def _fail(self, line: Line, num_attempts: int) -> None:
+        error = engine_failure(self._batch, line, num_attempts)
+        await self._record(result_of(self._batch, line, error, is_response=False))
 
     async def _record(self, result: LineResult) -> None:
         """Record a result, together with those that others bring while the database is written to."""
@@ -386,4 +381,4 @@ class _Round:
         async with self._writing:
             if self._ready:
                 ready, self._ready = self._ready, []
-                await self._tools.in_thread(self._tools.store.record, self._batch.id, ready)
+                await self._runner.in_thread(self._store.record, self._batch.id, ready)

@@ -4,16 +4,17 @@ The simple route's list of chat requests becomes the lines of a batch, with the 
 no chat request becomes a line at fault, and the others are answered.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
 from deployments.batch.database import StoreError
-from deployments.batch.files import FileService, check_cursor, check_limit, list_object, new_file_id, unknown_cursor
-from deployments.batch.lines import BATCH_CANCELLED, BATCH_EXPIRED, to_lines
+from deployments.batch.files import FileService, page_object
+from deployments.batch.lines import UNANSWERED, to_lines
 from deployments.batch.models import Batch, File, Kind, Status, is_id
-from deployments.batch.store import BatchStore, TooManyOpenError, UnknownCursorError
+from deployments.batch.store import TooManyOpenError
 from deployments.errors import (
     BadRequestError,
     ConflictError,
@@ -23,8 +24,7 @@ from deployments.errors import (
     TooManyRequestsError,
 )
 from deployments.protocol.batches import ENDPOINT, MAX_BATCHES_LISTED, read_batch
-from deployments.settings.service import Settings
-from deployments.storage import Location, PartialFile
+from deployments.storage import PartialFile
 
 MAX_JOB_BYTES: Final = 20 * 2**20
 """Of a JSON list, which is in memory as objects: some ten times as much. For more there are files."""
@@ -49,22 +49,7 @@ _JOB_STATUS: Final[Mapping[Status, str]] = {
 
 
 class BatchService(FileService):
-    """All operations on files, batches and jobs, with the contract of ``FileService``.
-
-    ``on_change`` is called when a batch is added, or is to be cancelled.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        store: BatchStore,
-        folder: Location,
-        *,
-        clock: Callable[[], float],
-        on_change: Callable[[], None],
-    ) -> None:
-        super().__init__(settings, store, folder, clock=clock)
-        self._on_change = on_change
+    """All operations on files, batches and jobs, with the contract of ``FileService``."""
 
     # Batches
 
@@ -96,12 +81,8 @@ class BatchService(FileService):
 
     def list_batches(self, owner: str, after: str | None = None, limit: int | None = None) -> dict[str, Any]:
         """Return a page of the owner's batches, at most ``limit``, newest first."""
-        limit = check_limit(limit, _BATCHES_LISTED, MAX_BATCHES_LISTED)
-        try:
-            batches, has_more = self._store.batches(owner, "batch", after=check_cursor(after), limit=limit)
-        except UnknownCursorError:
-            raise unknown_cursor() from None
-        return list_object([batch_object(batch) for batch in batches], has_more=has_more)
+        find = partial(self._store.batches, owner, "batch")
+        return page_object(find, batch_object, after, limit, _BATCHES_LISTED, MAX_BATCHES_LISTED)
 
     def cancel_batch(self, owner: str, batch_id: str) -> dict[str, Any]:
         """Begin to cancel a batch; what is answered stays.
@@ -126,11 +107,10 @@ class BatchService(FileService):
         """Make a job of an uploaded JSON list; ``parameters`` are those of ``protocol.batches.read_parameters``."""
         uploaded = self._end_upload(owner, upload_id)
         try:
-            file_id = new_file_id()
-            num_bytes = self._folder.child(file_id).write(self._job_lines(uploaded, parameters))
+            num_bytes = self._folder.child(upload_id).write(self._job_lines(uploaded, parameters))
         finally:
             uploaded.discard()
-        file = self._record_file(owner, file_id, "job.jsonl", num_bytes, self._limits.retention_s)
+        file = self._record_file(owner, upload_id, "job.jsonl", num_bytes, self._limits.retention_s)
         window_s = min(_JOB_WINDOW_S, self._limits.retention_s)
         job = self._new_batch(owner, "job", file, f"{window_s}s", window_s)
         try:
@@ -261,8 +241,8 @@ def job_error(job: Batch) -> dict[str, Any] | None:
         return {"message": job.errors[0].get("message"), "code": job.errors[0].get("code")}
     if job.status == "expired":
         message = "The job did not end in time. Its results hold what was answered before."
-        return {"message": message, "code": BATCH_EXPIRED}
-    return {"message": "The job was stopped before its end.", "code": BATCH_CANCELLED}
+        return {"message": message, "code": UNANSWERED["expired"].code}
+    return {"message": "The job was stopped before its end.", "code": UNANSWERED["cancelled"].code}
 
 
 def _progress_sentence(job: Batch) -> str:

@@ -5,6 +5,7 @@ Each method blocks its thread and may be repeated: what is recorded is done, and
 derived from its id.
 """
 
+import json
 import logging
 import time
 from collections.abc import Callable, Container, Iterator
@@ -12,23 +13,12 @@ from hashlib import sha256
 from threading import Lock
 from typing import Any, Final
 
-from deployments.batch.lines import (
-    ENGINE_FAILED,
-    MAX_LINES_READ,
-    Line,
-    LineFault,
-    Place,
-    Unanswered,
-    fault_result,
-    file_lines,
-    job_list,
-    next_lines,
-    read_lines,
-    unanswered_result,
-)
+from deployments.batch.lines import ENGINE_FAILED, UNANSWERED, Line, Unanswered, job_list, read_lines, result_of
 from deployments.batch.models import TERMINAL, Batch, File, LineResult, OpenBatch, Status, is_id
 from deployments.batch.store import BatchStore
+from deployments.errors import ApiError
 from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.strict_json import raw_lines
 from deployments.settings.batch import BatchSettings
 from deployments.settings.limits import Limits
 from deployments.storage import Location
@@ -41,6 +31,13 @@ engine's start."""
 
 _CHUNK: Final = 500
 """Results that are read or recorded at once."""
+
+_READ_LINES: Final = 64
+_READ_BYTES: Final = 256 * 1024
+"""Bounds the lines of a batch that are read ahead."""
+
+_MAX_LINES_READ: Final = 10_000
+"""Lines that are passed over at once: those of which the store is asked whether they have a result."""
 
 _ORPHAN_S: Final = 86400.0
 
@@ -133,40 +130,38 @@ class Stages:
     def has_expired(self, batch: Batch | OpenBatch) -> bool:
         return self.clock.has_passed(batch.deadline, batch.created_at)
 
-    def _lines(self, batch: Batch) -> Iterator[Line | LineFault]:
-        """Yield the lines of a batch's input file, each as a request or a fault."""
-        with self._folder.child(batch.input_file_id).open() as stream:
-            yield from read_lines(stream, reader=self._reader, limits=self._limits, endpoint=batch.endpoint)
+    def next_lines(
+        self, batch: Batch, start: tuple[int, int], wanted: Container[int] | None
+    ) -> tuple[list[Line], tuple[int, int] | None]:
+        """Read lines of a batch that has begun: those wanted, else those without a result. Keeps no file open.
 
-    def next_lines(self, batch: Batch, place: Place, wanted: Container[int] | None) -> tuple[list[Line], Place | None]:
-        """Read lines of a batch that has begun, as ``lines.next_lines``: those wanted, else those without a result.
+        Args:
+            start: The number and the first byte of the line to begin with.
 
-        Keeps no file open.
+        Returns:
+            As many lines as may be in memory, of the next ``_MAX_LINES_READ``, and where others begin; None at the end.
         """
-        last = place.number + MAX_LINES_READ - 1
-        recorded = self.store.recorded_lines(batch, place.number, last) if wanted is None else ()
-
-        def is_wanted(number: int) -> bool:
-            return number not in recorded if wanted is None else number in wanted
-
+        first, some, num_bytes = start[0], list[Line](), 0
+        recorded = self.store.recorded_lines(batch, first, first + _MAX_LINES_READ - 1) if wanted is None else ()
         with self._folder.child(batch.input_file_id).open() as stream:
-            return next_lines(stream, self._limits, place, is_wanted)
+            for line in raw_lines(stream, self._limits.max_body_bytes, start=start[1], number=first):
+                if len(some) >= _READ_LINES or num_bytes >= _READ_BYTES or line.number >= first + _MAX_LINES_READ:
+                    return some, (line.number, line.start)
+                is_wanted = line.number not in recorded if wanted is None else line.number in wanted
+                if is_wanted and line.text is not None:
+                    # It was checked when the batch began.
+                    members = json.loads(line.text)
+                    some.append(Line(line.number, members["custom_id"], members["body"]))
+                    num_bytes += len(line.text)
+        return some, None
 
     def begin(self, batch: Batch) -> None:
         """Count the lines of a batch's file, record the faulty ones, and set the batch in progress."""
-        total, faults = 0, []
-        for item in self._lines(batch):
-            total += 1
-            if total > self.settings.limits.max_lines:
-                most = self.settings.limits.max_lines
-                self._fail(batch, "too_many_lines", f"The file has more than {most} lines: divide it.")
-                return
-            if isinstance(item, LineFault):
-                faults.append(fault_result(batch, item))
-            if len(faults) >= _CHUNK:
-                self.store.record(batch.id, faults)
-                faults.clear()
-        self.store.record(batch.id, faults)
+        total = self._record_errors(batch, None)
+        if total > self.settings.limits.max_lines:
+            most = self.settings.limits.max_lines
+            self._fail(batch, "too_many_lines", f"The file has more than {most} lines: divide it.")
+            return
         if total == 0:
             self._fail(batch, "empty_file", "The file has no line: put one request on each.")
             return
@@ -174,6 +169,25 @@ class Stages:
         self.store.update_batch(
             batch.id, only_from=["validating"], status="in_progress", total=total, in_progress_at=self._now()
         )
+
+    def _record_errors(self, batch: Batch, of_others: ApiError | None) -> int:
+        """Record the faults of a batch's lines, and an error of the others, if any; return how many lines it has.
+
+        A line that has a result keeps it. Where the others have no error, reading stops after one line too many.
+        """
+        total, errors = 0, list[LineResult]()
+        with self._folder.child(batch.input_file_id).open() as stream:
+            for line in read_lines(stream, reader=self._reader, limits=self._limits, endpoint=batch.endpoint):
+                total += 1
+                if of_others is None and total > self.settings.limits.max_lines:
+                    break
+                if error := line.fault or of_others:
+                    errors.append(result_of(batch, line, error, is_response=False))
+                if len(errors) >= _CHUNK:
+                    self.store.record(batch.id, errors)
+                    errors.clear()
+        self.store.record(batch.id, errors)
+        return total
 
     def complete(self, batch: Batch) -> None:
         """Write the files of a batch all of whose lines have a result, and end it."""
@@ -201,18 +215,7 @@ class Stages:
 
     def end_with_unanswered(self, batch: Batch, why: Unanswered) -> None:
         """End a batch that was cancelled, has expired or kills engines; lines without an answer get an error."""
-        total, chunk = 0, []
-        for item in self._lines(batch):
-            total += 1
-            # A line that has a result keeps it.
-            if isinstance(item, LineFault):
-                chunk.append(fault_result(batch, item))
-            else:
-                chunk.append(unanswered_result(batch, item.number, item.custom_id, why))
-            if len(chunk) >= _CHUNK:
-                self.store.record(batch.id, chunk)
-                chunk.clear()
-        self.store.record(batch.id, chunk)
+        total = self._record_errors(batch, UNANSWERED[why])
         self._write_and_finish(batch, why, total=total)
 
     def clean(self) -> None:
@@ -248,7 +251,8 @@ class Stages:
         else:
             for name, errors, num_lines in (("output", False, counted.completed), ("error", True, counted.failed)):
                 if num_lines:
-                    lines = file_lines(self._results(batch), errors=errors)
+                    results = self._results(batch)
+                    lines = (result.record.encode() + b"\n" for result in results if result.is_error == errors)
                     files.append(self._write(batch, name, "jsonl", lines))
                     changes[f"{name}_file_id"] = files[-1].id
         self._finish(batch, outcome, files, **changes)

@@ -25,6 +25,7 @@ from deployments.errors import (
 )
 from deployments.ingress.body import check_not_compressed, says_more_than
 from deployments.ingress.stream import ClientLeft
+from deployments.settings.limits import BatchLimits
 
 FILE: Final = "file"
 MAX_FIELD_BYTES: Final = 1024
@@ -32,6 +33,9 @@ MAX_FILENAME_CHARS: Final = 255
 
 _SLACK_BYTES: Final = 64 * 1024
 """Of a body, besides its file: boundaries, headers, fields."""
+
+_HELD_FILES: Final = 4
+"""Uploads of the largest size that one key may have on the disk at once, or more smaller ones."""
 
 
 @dataclass
@@ -44,17 +48,11 @@ class Upload:
 
 
 class Uploads:
-    """Take uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
+    """Take uploads within ``limits``; those of one key are as many as ``max_uploads`` says, in ``_HELD_FILES``."""
 
-    All uploads of one key hold at most ``max_held_bytes`` on the disk at once, and are as many as ``max_uploads`` says.
-    """
-
-    def __init__(
-        self, max_file_bytes: int, max_s: float, max_held_bytes: int, max_uploads: Callable[[str], int]
-    ) -> None:
-        self._max_file_bytes = max_file_bytes
-        self._max_s = max_s
-        self._max_held_bytes = max_held_bytes
+    def __init__(self, limits: BatchLimits, max_uploads: Callable[[str], int]) -> None:
+        self._max_file_bytes = limits.max_file_bytes
+        self._max_s = limits.max_upload_s
         self._max_uploads = max_uploads
         self._held_bytes: Counter[str] = Counter()
         self._num_uploads: Counter[str] = Counter()
@@ -86,7 +84,7 @@ class Uploads:
             async for chunk in request.stream():
                 if num_bytes + len(chunk) > self._max_file_bytes + _SLACK_BYTES:
                     raise self._too_large()
-                if self._held_bytes[owner] + len(chunk) > self._max_held_bytes:
+                if self._held_bytes[owner] + len(chunk) > _HELD_FILES * self._max_file_bytes:
                     raise _too_many()
                 num_bytes += len(chunk)
                 self._held_bytes[owner] += len(chunk)

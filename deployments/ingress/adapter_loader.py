@@ -8,7 +8,8 @@ as it was.
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Annotated, Any, Final, TypeVar
+from functools import partial
+from typing import Annotated, Final
 
 from fastapi import Request
 from pydantic import Field
@@ -33,8 +34,6 @@ from deployments.protocol.validation import Body, ModelName, validate
 from deployments.settings.service import Settings
 from deployments.settings.types import is_adapter_name
 
-_UNSUPPORTED: Final = ("is_3d_lora_weight", "lora_int_id")
-
 
 class LoadLoraAdapterRequest(Body):
     """Loads an adapter, with a key of an operator."""
@@ -51,17 +50,6 @@ class UnloadLoraAdapterRequest(Body):
     """Unloads an adapter that was loaded at run time, with a key of an operator."""
 
     lora_name: ModelName
-
-
-Change = TypeVar("Change", LoadLoraAdapterRequest, UnloadLoraAdapterRequest)
-
-
-def read_change(model: type[Change], body: Any) -> Change:
-    """Check the parsed body of a request that loads or unloads an adapter; CallerError names the first fault."""
-    for name in _UNSUPPORTED:
-        if isinstance(body, dict) and name in body:
-            raise BadRequestError(f"'{name}' of vLLM is not supported here. Leave it out.", name)
-    return validate(model, body)
 
 
 def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
@@ -84,7 +72,7 @@ def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
     async def load_lora_adapter(request: Request) -> Response:
         """Load an adapter into every replica, those that start later too; with a key of an operator."""
         check_operator(request)
-        asked = await read_checked(request, limits, lambda body: read_change(LoadLoraAdapterRequest, body))
+        asked = await read_checked(request, limits, partial(validate, LoadLoraAdapterRequest))
         await finish(loader.load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' added successfully.")
 
@@ -92,7 +80,7 @@ def add_adapters(routes: Routes, settings: Settings, backend: Backend) -> None:
     async def unload_lora_adapter(request: Request) -> Response:
         """Unload an adapter that was loaded so; with a key of an operator."""
         check_operator(request)
-        asked = await read_checked(request, limits, lambda body: read_change(UnloadLoraAdapterRequest, body))
+        asked = await read_checked(request, limits, partial(validate, UnloadLoraAdapterRequest))
         await finish(loader.unload(asked.lora_name))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' removed successfully.")
 

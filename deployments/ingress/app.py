@@ -1,13 +1,13 @@
 """The HTTP front: its layers and routes, of which those of health, models and pages stand here.
 
 A request passes, from the outside in: origin (where web pages may ask), request id, Host (with the demo's key origin
-too), key, headers, route, limits of the key, place, then a handler.
+too), key, route, limits of the key, place, then a handler.
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from fastapi import FastAPI, Request, Response
@@ -23,9 +23,9 @@ from deployments.ingress.adapter_loader import add_adapters
 from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.documents import add_documents
 from deployments.ingress.key_limits import key_limit_check
-from deployments.ingress.layers import Checks, Envelope, check_headers, check_host, key_check, known_key_check
+from deployments.ingress.layers import Envelope, check_host, key_check, known_key_check
 from deployments.ingress.replicas import Backend
-from deployments.ingress.route import Places, Routes, TakePlaces
+from deployments.ingress.route import Places, Routes
 from deployments.ingress.row_stream import ROW_HEADERS, add_rows
 from deployments.ingress.texts import add_texts, add_tokenization
 from deployments.ingress.vocabularies import add_vocabularies, add_word_tools
@@ -75,20 +75,18 @@ def create_app(
     for mount in mounts:
         mount(routes)
     if page is not None:
-        _add_page(routes, page)
+        _add_files(routes, page.paths, page.answer, ("GET", "HEAD"))
     # Last: the document describes the routes added so far.
-    _add_documentation(routes, documentation(document(app, settings.limits)), is_open=settings.public_docs)
-    # The layer added last is the outermost.
-    app.add_middleware(TakePlaces, routes=routes)
+    answers = documentation(document(app, settings.limits))
+    _add_files(routes, answers, lambda request: answers[request.url.path](), is_open=settings.public_docs)
     checks = (
         known_key_check(settings.cors_origins) if settings.has_known_key else check_host,
         key_check(settings.key_digests, routes.is_open, allow_query_token=settings.allow_query_token),
-        check_headers,
         routes.match,
         key_limit_check(settings, rates),
+        routes.take_place,
     )
-    app.add_middleware(Checks, checks=checks)
-    app.add_middleware(Envelope, limits=settings.limits)
+    app.add_middleware(Envelope, limits=settings.limits, checks=checks)
     if settings.cors_origins:
         _allow_origins(app, settings.cors_origins)
     return app
@@ -153,21 +151,20 @@ def _allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
     )
 
 
-def _add_page(routes: Routes, page: Bundle) -> None:
+def _add_files(
+    routes: Routes,
+    paths: Iterable[str],
+    answer: Callable[[Request], Response],
+    methods: Sequence[str] = ("GET",),
+    *,
+    is_open: bool = True,
+) -> None:
     async def serve(request: Request) -> Response:
-        return page.answer(request)
+        return answer(request)
 
-    for path in page.paths:
-        for method in ("GET", "HEAD"):
-            routes.add(method, path, part=None, is_open=True)(serve)
-
-
-def _add_documentation(routes: Routes, answers: Mapping[str, Callable[[], Response]], *, is_open: bool) -> None:
-    async def serve(request: Request) -> Response:
-        return answers[request.url.path]()
-
-    for path in answers:
-        routes.add("GET", path, part=None, is_open=is_open)(serve)
+    for path in paths:
+        for method in methods:
+            routes.add(method, path, part=None, is_open=is_open)(serve)
 
 
 def _add_health(routes: Routes, backend: Backend) -> None:
@@ -179,7 +176,7 @@ def _add_health(routes: Routes, backend: Backend) -> None:
     @routes.add("GET", "/ready", answer=Health, part=None, is_open=True)
     async def ready() -> Response:
         """Whether requests can be sent: not while the model is being loaded."""
-        if await backend.is_ready():
+        if backend.is_ready():
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "unavailable"}, status_code=503, headers={"Retry-After": "1"})
 

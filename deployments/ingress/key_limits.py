@@ -10,7 +10,7 @@ from deployments.contract import ChatBody, prompts_of
 from deployments.errors import BadRequestError, ForbiddenError, RateKind, RateLimitError
 from deployments.ingress.stream import HEADERS
 from deployments.protocol.reader import ChatRequest
-from deployments.rates import RateExceededError, Rates, RateState
+from deployments.rates import Rates
 from deployments.settings.service import Settings
 
 CHARS_PER_TOKEN: Final = 4
@@ -73,21 +73,9 @@ def num_prompt_tokens(body: ChatBody) -> int:
 
 async def _take(rates: Rates, scope: Scope, kind: RateKind, limit: int, cost: int) -> None:
     """Charge a key's rate and add its headers to the answer; ``RateLimitError`` where it is used up."""
-    try:
-        state = await rates.take(kind, limit, scope["state"]["owner"], cost)
-    except RateExceededError as error:
-        _add_rate_headers(scope, kind, error.state)
-        raise RateLimitError(
-            f"This key may use {limit} {kind} a minute; {error.state.remaining} are left and this request needs {cost}."
-            f" Try again in {error.state.reset_s} s.",
-            kind,
-            error.state.reset_s,
-        ) from None
-    if state is not None:
-        _add_rate_headers(scope, kind, state)
-
-
-def _add_rate_headers(scope: Scope, kind: RateKind, state: RateState) -> None:
+    state = await rates.take(kind, limit, scope["state"]["owner"], cost)
+    if state is None:
+        return
     scope["state"].setdefault(HEADERS, {}).update(
         {
             f"x-ratelimit-limit-{kind}": str(state.limit),
@@ -95,3 +83,10 @@ def _add_rate_headers(scope: Scope, kind: RateKind, state: RateState) -> None:
             f"x-ratelimit-reset-{kind}": f"{state.reset_s}s",
         }
     )
+    if state.is_exceeded:
+        raise RateLimitError(
+            f"This key may use {limit} {kind} a minute; {state.remaining} are left and this request needs {cost}."
+            f" Try again in {state.reset_s} s.",
+            kind,
+            state.reset_s,
+        )

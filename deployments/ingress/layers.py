@@ -1,4 +1,4 @@
-"""The layers that every request passes before its handler, as pure ASGI: id, errors and log; Host, key and headers.
+"""The layers that every request passes before its handler, as pure ASGI: id, errors and log; Host and key.
 
 The id is the server's own; one sent by the client is ignored. The line of the log names the key by its name, which the
 settings bound to letters, digits, _ and -; the key itself is in no line.
@@ -11,27 +11,29 @@ import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Final, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import (
     BadRequestError,
     ForbiddenError,
-    HeadersTooLargeError,
     InternalError,
     UnauthorizedError,
     printable,
     to_api_error,
 )
+from deployments.ingress.connections.budgets import release_slot
 from deployments.ingress.connections.reader import Reader, ReadTooSlowly
 from deployments.ingress.route import raw_path
 from deployments.ingress.stream import HEADERS, ClientLeft, owner_of
 from deployments.metrics import FIRST_BYTE_SECONDS, REFUSALS, REQUEST_SECONDS, REQUESTS
 from deployments.settings.keys import digest_of
-from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS, Limits
+from deployments.settings.limits import Limits
 
 logger = logging.getLogger("ray.serve.wordbound")
 """Below Serve's own logger, which alone has a handler in a replica."""
@@ -40,25 +42,35 @@ CLIENT_CLOSED_REQUEST: Final = 499
 """nginx's number, for logs and metrics; the client that left never sees it."""
 
 
-class Envelope:
-    """Give every request exactly one answer, with an ``X-Request-Id``, sent as ``Reader`` does."""
+Check: TypeAlias = Callable[[Scope], Awaitable[None] | None]
+"""Raises an ``ApiError`` for a request that must not go on; may note in its scope's state what it found."""
 
-    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+
+class Envelope:
+    """Give every request exactly one answer, with an ``X-Request-Id``, sent as ``Reader`` does.
+
+    One goes on to the application if no check raises, one after the other; its body has not been read.
+    """
+
+    def __init__(self, app: ASGIApp, *, limits: Limits, checks: Sequence[Check]) -> None:
         self._app = app
         self._limits = limits
+        self._checks = checks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
         elif scope["type"] == "http":
-            await _Exchange(scope, Reader(send, self._limits).send).run(self._app, receive)
+            with closing(Reader(send, self._limits)) as reader:
+                await _Exchange(scope, receive, reader.send).run(self._app, self._checks)
         else:
             await self._app(scope, receive, send)
 
 
 class _Exchange:
-    def __init__(self, scope: Scope, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
+        self._receive = receive
         self._send = send
         self._status: int | None = None
         self._begun_s = 0.0
@@ -66,12 +78,15 @@ class _Exchange:
         self.request_id = f"req-{uuid.uuid4().hex}"
         scope.setdefault("state", {})["request_id"] = self.request_id
 
-    async def run(self, app: ASGIApp, receive: Receive) -> None:
-        """Run the application, answer what it raises, and log the request."""
+    async def run(self, app: ASGIApp, checks: Sequence[Check]) -> None:
+        """Run the checks and the application, answer what they raise, and log the request."""
         try:
-            await app(self._scope, receive, self._send_with_id)
+            for check in checks:
+                if (waiting := check(self._scope)) is not None:
+                    await waiting
+            await app(self._scope, self._receive, self._send_with_id)
         except ClientLeft:
-            await self._answer(CLIENT_CLOSED_REQUEST, b"", ())
+            await self._answer(Response(status_code=CLIENT_CLOSED_REQUEST))
         except ReadTooSlowly:
             logger.info("%s of %s was read too slowly, and is cut", self.request_id, owner_of(self._scope))
         except Exception as exception:
@@ -81,19 +96,14 @@ class _Exchange:
             if self._status is not None:
                 raise
             REFUSALS.inc(tags={"code": error.code or error.type})
-            await self._answer(error.status, error.to_json(), (("Content-Type", "application/json"), *error.headers))
+            await self._answer(Response(error.to_json(), error.status, dict(error.headers), "application/json"))
         finally:
+            release_slot(self._scope)
             self._record(time.monotonic() - self._started_at)
 
-    async def _answer(self, status: int, body: bytes, headers: tuple[tuple[str, str], ...]) -> None:
-        if self._status is not None:
-            return
-        fields = (*headers, ("Content-Length", str(len(body))))
-        raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields]
-        await self._send_with_id({"type": "http.response.start", "status": status, "headers": raw})
-        await self._send_with_id(
-            {"type": "http.response.body", "body": body if self._scope["method"] != "HEAD" else b""}
-        )
+    async def _answer(self, response: Response) -> None:
+        if self._status is None:
+            await response(self._scope, self._receive, self._send_with_id)
 
     async def _send_with_id(self, message: Message) -> None:
         """Send a message; an answer's start gets the request id and the headers added so far."""
@@ -103,10 +113,12 @@ class _Exchange:
             headers = MutableHeaders(scope=message)
             headers.update(self._scope["state"].get(HEADERS, {}))
             headers["X-Request-Id"] = self.request_id
+        elif not message.get("more_body", False):
+            # All is made, however slowly it is read.
+            release_slot(self._scope)
         await self._send(message)
 
     def _record(self, seconds: float) -> None:
-        """Log the request in one line, and count it, with its times, by its route."""
         owner, status = owner_of(self._scope), str(self._status or "-")
         method = printable(self._scope["method"], 16)
         path = printable(raw_path(self._scope).decode("ascii", "replace"))
@@ -117,25 +129,6 @@ class _Exchange:
         # A client that left saw no answer begin.
         if self._status not in (None, CLIENT_CLOSED_REQUEST):
             FIRST_BYTE_SECONDS.observe(self._begun_s, {"route": route})
-
-
-Check: TypeAlias = Callable[[Scope], Awaitable[None] | None]
-"""Raises an ``ApiError`` for a request that must not go on; may note in its scope's state what it found."""
-
-
-class Checks:
-    """Let a request through if no check raises, one after the other; its body has not been read."""
-
-    def __init__(self, app: ASGIApp, *, checks: Sequence[Check]) -> None:
-        self._app = app
-        self._checks = checks
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            for check in self._checks:
-                if (waiting := check(scope)) is not None:
-                    await waiting
-        await self._app(scope, receive, send)
 
 
 _HOST: Final = re.compile(rb"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
@@ -241,12 +234,3 @@ def _take_query_tokens(scope: Scope) -> list[bytes]:
     if tokens:
         scope["query_string"] = b"&".join(others)
     return tokens
-
-
-def check_headers(scope: Scope) -> None:
-    """Refuse too many headers, or too many bytes of them."""
-    headers = scope["headers"]
-    if len(headers) > MAX_HEADERS:
-        raise HeadersTooLargeError(f"There are more than {MAX_HEADERS} headers.")
-    if sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
-        raise HeadersTooLargeError(f"The headers have more than {MAX_HEADER_BYTES} bytes.")

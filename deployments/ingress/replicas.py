@@ -6,10 +6,9 @@ A request waits in the ingress only for its turn in a replica, and not for a rep
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
-from ray import serve
 from ray.exceptions import RayActorError
 from ray.serve.exceptions import DeploymentUnavailableError, ReplicaUnavailableError
 from ray.serve.handle import DeploymentHandle
@@ -24,18 +23,12 @@ from deployments.contract import (
     TokensRequest,
 )
 from deployments.errors import EngineError, OverloadedError
-from deployments.ray_private import by_grpc, has_no_replica
+from deployments.ray_private import by_grpc, has_no_replica, has_replica
 from deployments.settings.service import Settings
 from deployments.single_flight import Watch, abandon
 from deployments.vocabulary.client import VocabularyClient
 
 logger = logging.getLogger("ray.serve.wordbound")
-
-_READY_FOR_S: Final = 1.0
-"""Health needs no key, so requests to it must not become one question to the controller each."""
-
-_STATUS_TIMEOUT_S: Final = 0.5
-"""A probe waits so long for the controller. Kubernetes takes one for failed after a second."""
 
 _CONTEXT_TIMEOUT_S: Final = 5.0
 
@@ -61,22 +54,16 @@ class Backend:
         # The engine's own is the same for as long as the application runs.
         known = settings.engine_kwargs.get("max_model_len")
         self._context_length = None if known is None else int(known)
-        # Of a deployment that may scale to nothing, known when it has answered once.
-        self._has_replica = settings.autoscaling.min_replicas > 0
+        self._vocabulary = vocabulary
         lists = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
         self.resolve, self.ask = lists.resolve, lists.ask
         # One of a deployment that may scale to nothing is started by a request that waits for it.
-        waits_for_start = settings.autoscaling.min_replicas == 0
-        self._watch = Watch(lambda: not waits_for_start and has_no_replica(self._replicas))
+        self._waits_for_start = settings.autoscaling.min_replicas == 0
+        self._watch = Watch(lambda: not self._waits_for_start and has_no_replica(self._replicas))
         # By key, the time of its last refusal and when to come back.
         self._refused: dict[str, tuple[float, int]] = {}
         # The replica refuses earlier, and knows when to come back.
         self._max_wait_s = settings.max_queue_s + 1
-        self._readiness = _Readiness(
-            replica.app_name,
-            (replica.deployment_name, vocabulary.deployment_name),
-            {replica.deployment_name} if waits_for_start else frozenset(),
-        )
 
     def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
         """Yield a replica's answer; closing the generator stops the work.
@@ -145,7 +132,6 @@ class Backend:
             either: set[asyncio.Future[Any]] = {first, no_replica}
             await asyncio.wait(either, timeout=self._max_wait_s, return_when=asyncio.FIRST_COMPLETED)
             if first.done():
-                self._has_replica = True
                 return first.result()
             if no_replica.done() or has_no_replica(self._replicas):
                 raise OverloadedError("The model is being started. Try again in a moment.", ENGINE_START_S)
@@ -160,14 +146,18 @@ class Backend:
         if time.monotonic() - refused_at < _FULL_S:
             raise _no_capacity(retry_after_s)
 
-    async def is_ready(self) -> bool:
-        """Return whether replicas and vocabulary deployment can take requests."""
-        return await self._readiness.get()
+    def is_ready(self) -> bool:
+        """Return whether replicas and vocabulary deployment can take requests, as far as this process knows.
+
+        Replicas are not asked: a busy one would answer late and be taken for dead. Where there may be none, the first
+        request starts one, and is sent by nobody who asks whether the service is ready.
+        """
+        return has_replica(self._vocabulary) and (self._waits_for_start or has_replica(self._replicas))
 
     async def context_length(self) -> int | None:
         """Return the engine's context length in tokens; None where it is not known now."""
         # A question would start a replica where there is none.
-        if self._context_length is None and self._has_replica and await self.is_ready():
+        if self._context_length is None and has_replica(self._replicas):
             try:
                 async with asyncio.timeout(_CONTEXT_TIMEOUT_S):
                     self._context_length = await self._replicas.context_length.remote()
@@ -183,58 +173,3 @@ def _no_capacity(retry_after_s: int = 1) -> OverloadedError:
 async def _next(response: Any) -> RowsItem | None:
     item: RowsItem | None = await anext(response, None)
     return item
-
-
-class _Readiness:
-    """Knows whether each deployment has a running replica, as Serve's controller last said.
-
-    One of ``may_be_none`` need not: the first request starts it, which is sent by nobody who asks whether the service
-    is ready.
-
-    Replicas are not asked: a busy one would answer late and be taken for dead. While the controller does not answer,
-    which stops no request, its last answer holds; probes get it at once, after the first ``_STATUS_TIMEOUT_S``.
-    """
-
-    def __init__(self, app_name: str, deployment_names: Collection[str], may_be_none: Collection[str]) -> None:
-        self._app_name = app_name
-        self._deployment_names = deployment_names
-        self._may_be_none = may_be_none
-        self._is_ready = False
-        self._asked_at = -_READY_FOR_S
-        self._question: asyncio.Task[None] | None = None
-
-    async def get(self) -> bool:
-        """Return the last known readiness, after asking the controller at most once a second."""
-        now = time.monotonic()
-        if (self._question is None or self._question.done()) and now - self._asked_at >= _READY_FOR_S:
-            self._asked_at = now
-            self._question = asyncio.create_task(self._ask())
-        if self._question is not None:
-            # A thread that asks cannot be ended, so there is one, however many probes come meanwhile.
-            await asyncio.wait({self._question}, timeout=max(self._asked_at + _STATUS_TIMEOUT_S - now, 0))
-        return self._is_ready
-
-    async def _ask(self) -> None:
-        """Ask the controller for the deployments' states, and store whether all take requests."""
-        answer = asyncio.create_task(asyncio.to_thread(serve.status))
-        await asyncio.wait({answer}, timeout=_STATUS_TIMEOUT_S)
-        if not answer.done():
-            logger.warning("the controller has not said for %g s how the deployments are", _STATUS_TIMEOUT_S)
-        try:
-            status = await answer
-        except Exception as error:
-            logger.warning("the controller does not say how the deployments are: %s", type(error).__name__)
-            return
-        application = status.applications.get(self._app_name)
-        deployments: dict[str, Any] = application.deployments if application else {}
-        self._is_ready = all(
-            name in deployments and self._takes_requests(name, deployments[name].replica_states)
-            for name in self._deployment_names
-        )
-
-    def _takes_requests(self, name: str, num_replicas: Mapping[str, int]) -> bool:
-        # Those that a controller which died, and was started again, is about to find running.
-        if num_replicas.get("RUNNING", 0) + num_replicas.get("RECOVERING", 0) > 0:
-            return True
-        has_others = any(number for state, number in num_replicas.items() if state != "STOPPING")
-        return name in self._may_be_none and not has_others

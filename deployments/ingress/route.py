@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any, Final, TypeAlias
 
 from fastapi import FastAPI, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from deployments.errors import MethodNotAllowedError, NotFoundError
 from deployments.ingress.connections.budgets import SLOT, SharedBudget
@@ -116,38 +116,23 @@ class Routes:
         methods = self._methods_of(path)
         return methods is not None and all(operation.is_open for operation in methods.values())
 
-    def places_of(self, operation: Operation) -> Places | None:
-        return self._places.get(operation)
+    def take_place(self, scope: Scope) -> None:
+        """Hold a place for a request until ``release_slot``, where its route has some.
+
+        Raises:
+            OverloadedError, TooManyRequestsError: As ``Places.hold``.
+        """
+        places = self._places.get(scope["state"]["operation"])
+        if places is not None:
+            place = ExitStack()
+            place.enter_context(places.hold(1, scope["state"]["owner"]))
+            scope[SLOT] = place.close
 
     def _methods_of(self, path: bytes) -> dict[str, Operation] | None:
         exact = path.decode("ascii", "replace")
         if "{" not in exact and exact in self._operations:
             return self._operations[exact]
         return next((self._operations[one] for one, pattern in self._patterns.items() if pattern.fullmatch(path)), None)
-
-
-class TakePlaces:
-    """Hold a request's place, where its route has some, while it is worked on."""
-
-    def __init__(self, app: ASGIApp, *, routes: Routes) -> None:
-        self._app = app
-        self._routes = routes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        places = self._routes.places_of(scope["state"]["operation"]) if scope["type"] == "http" else None
-        if places is None:
-            await self._app(scope, receive, send)
-            return
-        with ExitStack() as place:
-            place.enter_context(places.hold(1, scope["state"]["owner"]))
-            scope[SLOT] = place.close
-
-            async def send_made(message: Message) -> None:
-                if message["type"] == "http.response.body" and not message.get("more_body", False):
-                    place.close()
-                await send(message)
-
-            await self._app(scope, receive, send_made)
 
 
 def raw_path(scope: Mapping[str, Any]) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
+from typing_extensions import override
 
 from deployments.contract import Answer, Caller
 from deployments.errors import ApiError, InternalError, error_of, to_api_error
@@ -129,28 +130,56 @@ class WholeAnswer(Response):
             await super().__call__(scope, receive, send)
 
 
-class EventStream(Response):
+class PieceStream(Response):
+    """A body in pieces until its end or until the client leaves; what makes them is held or bounded without a place.
+
+    One that fails is cut off, which its length or its form shows.
+    """
+
+    def __init__(
+        self, first: Any, rest: AsyncGenerator[Any], request_id: str, media_type: str, headers: Mapping[str, str]
+    ) -> None:
+        super().__init__(media_type=media_type, headers=headers)
+        if "Content-Length" not in headers:
+            del self.headers["content-length"]
+        self._first = first
+        self._rest = rest
+        self._request_id = request_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._rest):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await unless_client_leaves(receive, self._send_pieces(scope, send))
+
+    async def _send_pieces(self, scope: Scope, send: Send) -> None:
+        """Send the pieces; the next one is made when one has been sent."""
+        release_slot(scope)
+        try:
+            await send({"type": "http.response.body", "body": self._first, "more_body": True})
+            async for piece in self._rest:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except ReadTooSlowly:
+            raise
+        except Exception as exception:
+            error = to_api_error(exception, self._request_id)
+            logger.warning("%s of %s broke off: %s", self._request_id, owner_of(scope), error.message)
+            raise
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class EventStream(PieceStream):
     """Server-sent events until the answer ends or fails, or the client leaves.
 
     An answer that fails, or ends without ``[DONE]``, gets one error event as its last.
     """
 
-    media_type = "text/event-stream"
-
     def __init__(self, first: str, rest: AsyncGenerator[Answer], request_id: str, backlog: Backlog) -> None:
-        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
-        self._first = first
-        self._rest = rest
-        self._request_id = request_id
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        super().__init__(first, rest, request_id, "text/event-stream", headers)
         self._backlog = backlog
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with aclosing(self._rest):
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await unless_client_leaves(receive, self._send_events(scope, send))
-
-    async def _send_events(self, scope: Scope, send: Send) -> None:
+    @override
+    async def _send_pieces(self, scope: Scope, send: Send) -> None:
         """Send the events; end with an error event where the stream fails or lacks ``[DONE]``."""
         last = b""
         try:

@@ -16,7 +16,7 @@ from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Places, Routes
 from deployments.ingress.stream import api_errors, caller_of, respond
 from deployments.protocol.answers import ChatCompletion, Completion, DetokenizedText, Generated, Tokens
-from deployments.protocol.generate import GenerateRequest, GenerateRequestReader, rename, reshape_answer
+from deployments.protocol.generate import GenerateRequest, read_generate, rename, reshape_answer
 from deployments.protocol.generation import ChatCompletionRequest, CompletionRequest
 from deployments.protocol.reader import (
     ChatRequest,
@@ -29,8 +29,6 @@ from deployments.protocol.tokens import DetokenizeRequest, TokenizeRequest, read
 from deployments.rates import Rates
 from deployments.settings.service import Settings
 
-Reader: TypeAlias = ChatRequestReader | GenerateRequestReader
-
 Reshape: TypeAlias = Callable[[AsyncGenerator[Answer]], AsyncGenerator[Answer]]
 """Gives the answer to a chat another form."""
 
@@ -40,12 +38,11 @@ def add_texts(
 ) -> None:
     """Add the routes of chats, completions and ``/generate``."""
     chats, completions = ChatRequestReader.of(settings), CompletionRequestReader.of(settings)
-    prompts = GenerateRequestReader(chats)
     text_route = partial(routes.add, "POST", part="chat", streams=True, places=places)
 
-    async def read(request: Request, reader: Reader) -> ChatRequest:
+    async def read(request: Request, check: Callable[[Any], ChatRequest]) -> ChatRequest:
         backend.check_room(request.state.owner)
-        return await read_checked(request, settings.limits, reader.read)
+        return await read_checked(request, settings.limits, check)
 
     async def answer(chat: ChatRequest, caller: Caller) -> AsyncGenerator[Answer]:
         """Resolve a request's vocabulary, and yield its answer from a replica."""
@@ -68,17 +65,17 @@ def add_texts(
     @text_route("/v1/chat/completions", body=ChatCompletionRequest, answer=ChatCompletion)
     async def create_chat_completion(request: Request) -> Response:
         """The model's answer to a conversation; with ``vocab`` in words of a list."""
-        return await respond_to(request, await read(request, chats))
+        return await respond_to(request, await read(request, chats.read))
 
     @text_route("/v1/completions", body=CompletionRequest, answer=Completion)
     async def create_completion(request: Request) -> Response:
         """A text that goes on where the prompt ends; with ``vocab`` in words of a list."""
-        return await respond_to(request, await read(request, completions))
+        return await respond_to(request, await read(request, completions.read))
 
     @text_route("/generate", body=GenerateRequest, answer=Generated)
     async def generate(request: Request) -> Response:
         """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
-        chat = await read(request, prompts)
+        chat = await read(request, partial(read_generate, chats=chats))
         try:
             return await respond_to(request, chat, reshape_answer)
         except ApiError as error:

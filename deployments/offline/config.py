@@ -49,8 +49,6 @@ class OfflineSettings(BaseModel):
     tasks_per_engine: int = Field(default=8, ge=1)
     """Such tasks at an engine at once. Together with ``rows_per_task`` at least ``max_num_seqs`` of the engine, or it
     is not busy; rows beyond that wait in its process, at some KB each."""
-    max_attempts: int = Field(default=3, ge=1)
-    """So often may a row be under way when an engine dies, the later times alone; then it becomes an error."""
     part_rows: int = Field(default=1000, ge=1)
     """A part of the output is written when it has so many rows. Costs their memory in the driver."""
     part_s: float = Field(default=60.0, gt=0)

@@ -11,9 +11,8 @@ import math
 import os
 from argparse import Namespace
 from collections.abc import AsyncIterator, Collection
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
-from ray.serve.llm import LLMConfig
 from starlette.datastructures import State
 from typing_extensions import override
 from vllm.engine.arg_utils import AsyncEngineArgs
@@ -41,20 +40,14 @@ from vocab.vllm_plugin import use_plugin
 
 logger = logging.getLogger("ray.serve")
 
+MAX_ATTEMPTS: Final = 3
+"""So often may a row be under way when an engine dies, the later times alone; then it becomes an error."""
+
 
 class OfflineReplica(Replica):
-    """The service's replica without Serve, over an engine that Ray Data's stage started.
+    """The service's replica without Serve, over an engine that Ray Data's stage started; ``make_replica`` makes it."""
 
-    ``client`` is vLLM's own of that engine, and ``vocabulary`` an actor's handle.
-    """
-
-    async def __init__(  # type: ignore[misc]  # awaited, as Serve does
-        self, settings: Settings, *, vocabulary: Any, client: Any
-    ) -> None:
-        self._client = client
-        # Nobody waits for a row, and a step of a full engine may take minutes on a small machine.
-        settings = settings.model_copy(update={"engine_stall_s": math.inf})
-        await super().__init__(engine_config(settings), settings=settings, vocabulary=vocabulary)
+    client: Any
 
     @override
     def _num_batch_sequences(self, settings: Settings) -> int:
@@ -69,21 +62,27 @@ class OfflineReplica(Replica):
 
         self.engine = VLLMEngine(self._llm_config)
         state = State()
-        await init_app_state(
-            self._client, state, _server_args(self._llm_config), await self._client.get_supported_tasks()
-        )
-        set_engine(self, self._client, state)
+        config = self._llm_config.get_engine_config()
+        arguments = AsyncEngineArgs(**normalize_engine_kwargs(config.get_initialization_kwargs()))
+        given = Namespace(**vars(FrontendArgs(**config.frontend_kwargs)) | vars(arguments))
+        await init_app_state(self.client, state, given, await self.client.get_supported_tasks())
+        set_engine(self, self.client, state)
 
 
 async def make_replica(settings: Settings, *, vocabulary: Any, client: Any) -> OfflineReplica:
     """Make the offline replica; return it once its engine has proved that it keeps to a list.
+
+    ``client`` is vLLM's own of that engine, and ``vocabulary`` an actor's handle.
 
     Raises:
         EngineProofError: It does not.
         ValueError: The limits do not fit the model's context.
     """
     made = OfflineReplica.__new__(OfflineReplica)
-    await made.__init__(settings, vocabulary=vocabulary, client=client)  # type: ignore[misc]
+    made.client = client
+    # Nobody waits for a row, and a step of a full engine may take minutes on a small machine.
+    settings = settings.model_copy(update={"engine_stall_s": math.inf})
+    await made.__init__(engine_config(settings), settings=settings, vocabulary=vocabulary)  # type: ignore[misc]
     return made
 
 
@@ -96,19 +95,8 @@ def engine_arguments(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if name not in ("model", "enable_log_requests")}
 
 
-def _server_args(config: LLMConfig) -> Namespace:
-    engine = config.get_engine_config()
-    kwargs = engine.get_initialization_kwargs()
-    return Namespace(
-        **(vars(FrontendArgs(**engine.frontend_kwargs)) | vars(AsyncEngineArgs(**normalize_engine_kwargs(kwargs))))
-    )
-
-
 class AnswerStage(vLLMEngineStageUDF):
-    """Ray Data's stage of one engine, with the service's replica in front of it.
-
-    A row may be under way ``max_attempts`` times when an engine dies; ``num_rows`` run at once.
-    """
+    """Ray Data's stage of one engine, with the service's replica in front of it; ``num_rows`` run at once."""
 
     def __init__(
         self,
@@ -117,7 +105,6 @@ class AnswerStage(vLLMEngineStageUDF):
         *,
         settings: Settings,
         coordinator: Any,
-        max_attempts: int,
         num_rows: int,
         **kwargs: Any,
     ) -> None:
@@ -133,7 +120,6 @@ class AnswerStage(vLLMEngineStageUDF):
         super().__init__(data_column, [REQUEST], **kwargs)
         self._settings = settings
         self._coordinator = coordinator
-        self._max_attempts = max_attempts
         self._turns = FairSemaphore(num_rows)
         self._replica: asyncio.Task[OfflineReplica] | None = None
 
@@ -170,11 +156,11 @@ class AnswerStage(vLLMEngineStageUDF):
     async def _answer(
         self, replica: OfflineReplica, index: int, request: dict[str, Any], suspects: dict[str, int]
     ) -> dict[str, Any]:
-        """Answer a row; one that was under way at a death goes alone, and fails after ``max_attempts``."""
+        """Answer a row; one that was under way at a death goes alone, and fails after ``MAX_ATTEMPTS``."""
         if "answer" in request:
             return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(request["answer"])}
         num_attempts = suspects.get(request["id"], 0)
-        if num_attempts >= self._max_attempts:
+        if num_attempts >= MAX_ATTEMPTS:
             answer: LineAnswer = _failure(num_attempts)
         elif num_attempts:
             async with self._turns.take(self._turns.size, NO_OWNER):
@@ -209,7 +195,7 @@ class Coordinator:
     """The actor that the engines of a run share: resolves lists, and records which rows were under way when one died.
 
     A process that dies cannot report its rows, so each is recorded before it begins, and removed when it ends.
-    ``deployments.vocabulary.deployment`` documents the results and errors of its first three methods.
+    ``deployments.vocabulary.deployment`` documents the results and errors of its first two methods.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -218,9 +204,6 @@ class Coordinator:
         self._settings = settings
         self._num_begun: dict[str, int] = {}
         self._vocabulary = SingleFlight(1)
-
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        return await (await self._get_vocabulary()).resolve(spec)
 
     async def resolve_or_refuse(
         self, spec: VocabularySpec, owner: str = NO_OWNER

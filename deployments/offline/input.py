@@ -9,17 +9,16 @@ The driver reads the whole input once for its rows, its digests and repeated nam
 one that is answered already, with the error.
 """
 
-import base64
-import binascii
 import hashlib
 import io
 import json
 import posixpath
-import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,10 +28,12 @@ from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig, RefusedError, locate
 from deployments.offline.row_requests import REQUEST, custom_id_of, refused_request, to_request
 from deployments.protocol.strict_json import raw_lines
-from deployments.settings.limits import Limits
 from deployments.storage import Location
 
 Format: TypeAlias = Literal["jsonl", "parquet"]
+
+Found: TypeAlias = Mapping[str, Any] | bytes | None
+"""A row as it was found: of a table, or a JSON line; None for a line that is too long."""
 
 FORMATS: Final[dict[str, Format]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
@@ -40,27 +41,24 @@ _MAGIC: Final = b"PAR1"
 _MAX_FOOTER_BYTES: Final = 64 * 2**20
 """Costs as much memory twice. A table of 1,000 columns and 1,000 row groups has 50 MB."""
 
-_SCHEMA: Final = re.compile(rb"ARROW:schema.{1,8}?([A-Za-z0-9+/]{16,}={0,2})", re.DOTALL)
-"""Arrow's own schema, in base64; the bytes between hold its length."""
-
 _EXTENSION: Final = b"ARROW:extension"
+_MARKS: Final = (
+    _EXTENSION,
+    # In base64, as Arrow's own schema is there, one for each place in a group of three bytes, less the characters that
+    # the bytes around it change.
+    b64encode(_EXTENSION),
+    b64encode(b"?" + _EXTENSION)[2:-3],
+    b64encode(b"??" + _EXTENSION)[3:-2],
+)
+"""A footer with an extension type has one of these."""
 
 _PIECE_ROWS: Final = 512
 """Of JSON lines. A piece is read by one task, some 10 ms; pieces that are done are not read again."""
 
-_READ_BYTES: Final = 2**22
 _BATCH_ROWS: Final = 256
 
 _NOT_KEPT: Final = frozenset({"body", "messages", "custom_id", "method", "url"})
 """Columns that make up the request."""
-
-
-class InputFile(NamedTuple):
-    """A file of the input; ``name`` is its path below the input, which identifies it in the output."""
-
-    name: str
-    location: Location
-    num_bytes: int
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Piece:
     """Rows of one file that are read together; rows count from 1.
 
     Attributes:
-        file: Its name in the input.
+        file: Its path below the input, which identifies it in the output.
         start: Where the piece begins: a byte of JSON lines, a row group of Parquet.
         repeated: Rows whose ``custom_id`` came before, and where.
     """
@@ -85,15 +83,6 @@ class Piece:
     def rows(self) -> range:
         return range(self.first_row, self.first_row + self.num_rows)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        fields = json.loads(text)
-        # Names of JSON objects are strings.
-        return cls(**{**fields, "repeated": {int(row): before for row, before in fields["repeated"].items()}})
-
 
 @dataclass
 class Input:
@@ -108,10 +97,6 @@ class Input:
     pieces: list[Piece] = field(default_factory=list)
     input_columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
 
-    @property
-    def num_rows(self) -> int:
-        return sum(piece.num_rows for piece in self.pieces)
-
 
 def look_through(given: str, config: OfflineConfig) -> Input:
     """Read the whole input, a file, folder or URL, once, in the driver, and divide it into pieces.
@@ -124,19 +109,20 @@ def look_through(given: str, config: OfflineConfig) -> Input:
     kind, files = _find_files(locate(given, config.offline.allowed_roots), given)
     found = Input(kind)
     seen: dict[bytes, str] = {}
-    for file in files:
+    for name, location in files:
         try:
-            digest = _digest(file)
-            pieces = list(_pieces(file, found, config, seen))
+            with location.open() as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # has readinto
+            pieces = list(_pieces(name, location, found, config, seen))
         except (OSError, pa.ArrowException) as error:
-            raise RefusedError(f"{file.name}: cannot be read: {error}") from None
+            raise RefusedError(f"{name}: cannot be read: {error}") from None
         found.pieces += pieces
         num_rows = sum(piece.num_rows for piece in pieces)
-        found.files.append({"name": file.name, "bytes": file.num_bytes, "rows": num_rows, "sha256": digest})
+        found.files.append({"name": name, "bytes": location.size(), "rows": num_rows, "sha256": digest})
     return found
 
 
-def _find_files(location: Location, given: str) -> tuple[Format, list[InputFile]]:
+def _find_files(location: Location, given: str) -> tuple[Format, list[tuple[str, Location]]]:
     """Return the files of the input, in the order of their names, and their one format."""
     filesystem = location.filesystem
     if filesystem.isfile(location.path):
@@ -155,7 +141,7 @@ def _find_files(location: Location, given: str) -> tuple[Format, list[InputFile]
     if len(kinds) != 1:
         fault = "both JSON lines and Parquet: give one of them" if kinds else f"no file that ends with {known}"
         raise RefusedError(f"{given}: it holds {fault}")
-    return kinds.pop(), [InputFile(name, at, int(filesystem.size(at.path))) for name, at in sorted(names.items())]
+    return kinds.pop(), sorted(names.items(), key=lambda found: found[0])
 
 
 def _files_below(folder: Location) -> dict[str, Location]:
@@ -174,17 +160,11 @@ def _files_below(folder: Location) -> dict[str, Location]:
     return found
 
 
-def _digest(file: InputFile) -> str:
-    digest = hashlib.sha256()
-    with file.location.open() as stream:
-        while chunk := stream.read(_READ_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _pieces(file: InputFile, found: Input, config: OfflineConfig, seen: dict[bytes, str]) -> Iterator[Piece]:
+def _pieces(
+    file: str, location: Location, found: Input, config: OfflineConfig, seen: dict[bytes, str]
+) -> Iterator[Piece]:
     """Divide a file into pieces, with the rows whose ``custom_id`` came before."""
-    rows = _parquet(file, found, config) if found.format == "parquet" else _json_lines(file, config)
+    rows = _parquet(file, location, found, config) if found.format == "parquet" else _json_lines(file, location, config)
     for piece, ids in rows:
         repeated: dict[int, str] = {}
         for row, name in enumerate(ids, piece.first_row):
@@ -194,36 +174,36 @@ def _pieces(file: InputFile, found: Input, config: OfflineConfig, seen: dict[byt
             if key in seen:
                 repeated[row] = seen[key]
             else:
-                seen[key] = f"{file.name}:{row}"
+                seen[key] = f"{file}:{row}"
         yield replace(piece, repeated=repeated)
 
 
-def _json_lines(file: InputFile, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
+def _json_lines(file: str, location: Location, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
     """Yield the pieces of a file of JSON lines, each with the ``custom_id`` of its rows."""
-    limits = config.settings.limits
     ids: list[str | None] = []
     first, start = 1, 0
-    with file.location.open() as stream:
-        for line in raw_lines(stream, limits.max_body_bytes):
+    with location.open() as stream:
+        for line in raw_lines(stream, config.settings.limits.max_body_bytes):
             if len(ids) == _PIECE_ROWS:
-                yield Piece(file.name, file.location.url, "jsonl", first, len(ids), start), ids
+                yield Piece(file, location.url, "jsonl", first, len(ids), start), ids
                 ids, first, start = [], line.number, line.start
-            row = _parse_row(line.text, limits)
-            ids.append(None if isinstance(row, BadRequestError) else _name_of(row, config))
+            ids.append(_name_of(line.text, config))
     if ids:
-        yield Piece(file.name, file.location.url, "jsonl", first, len(ids), start), ids
+        yield Piece(file, location.url, "jsonl", first, len(ids), start), ids
 
 
-def _parquet(file: InputFile, found: Input, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
+def _parquet(
+    file: str, location: Location, found: Input, config: OfflineConfig
+) -> Iterator[tuple[Piece, list[str | None]]]:
     """Yield the row groups of a Parquet file as pieces, each with the ``custom_id`` of its rows."""
-    with file.location.open() as stream:
-        table = _open_table(stream, file.name)
+    with location.open() as stream:
+        table = _open_table(stream, file)
         schema = table.schema_arrow
         _check_columns(schema, file, config)
         try:
             found.input_columns = pa.unify_schemas([found.input_columns, _select_columns(schema)])
         except pa.ArrowException as error:
-            raise RefusedError(f"{file.name}: its columns differ in type from those of files before: {error}") from None
+            raise RefusedError(f"{file}: its columns differ in type from those of files before: {error}") from None
         column = config.offline.columns.get("custom_id", "custom_id")
         first = 1
         for group in range(table.num_row_groups):
@@ -233,19 +213,19 @@ def _parquet(file: InputFile, found: Input, config: OfflineConfig) -> Iterator[t
                 values = table.read_row_group(group, [column]).column(column).to_pylist()
                 ids = [_name_of({column: value}, config) for value in values]
             if num_rows:
-                yield Piece(file.name, file.location.url, "parquet", first, num_rows, group), ids
+                yield Piece(file, location.url, "parquet", first, num_rows, group), ids
             first += num_rows
 
 
-def _check_columns(schema: pa.Schema, file: InputFile, config: OfflineConfig) -> None:
+def _check_columns(schema: pa.Schema, file: str, config: OfflineConfig) -> None:
     """Refuse a Parquet file that lacks the columns from which requests are made."""
     columns = config.offline.columns
     missing = [column for column in columns.values() if column not in schema.names]
     if missing:
-        raise RefusedError(f"{file.name}: it has no column {missing[0]!r}; its columns are {', '.join(schema.names)}")
+        raise RefusedError(f"{file}: it has no column {missing[0]!r}; its columns are {', '.join(schema.names)}")
     if not columns and not {"body", "messages"} & set(schema.names):
         raise RefusedError(
-            f"{file.name}: it has neither a column 'body' nor 'messages': say in the configuration which column is the "
+            f"{file}: it has neither a column 'body' nor 'messages': say in the configuration which column is the "
             f"prompt (offline.columns.prompt); its columns are {', '.join(schema.names)}"
         )
 
@@ -262,12 +242,17 @@ def _is_simple(kind: pa.DataType) -> bool:
     return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
-def _name_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
+def _name_of(found: Found, config: OfflineConfig) -> str | None:
     """Return the ``custom_id`` of a row; None where there is none, or a bad one."""
     try:
-        return custom_id_of(row, config)
+        return custom_id_of(_columns_of(found, config), config)
     except BadRequestError:
         return None
+
+
+def _columns_of(found: Found, config: OfflineConfig) -> Mapping[str, Any]:
+    """Return the members of a row; raise ``BadRequestError`` where its line is no JSON object."""
+    return found if isinstance(found, Mapping) else parse_line(found, config.settings.limits)
 
 
 def read_piece(piece: Piece, done: Set[int], config: OfflineConfig) -> Iterator[dict[str, Any]]:
@@ -282,27 +267,23 @@ def read_piece(piece: Piece, done: Set[int], config: OfflineConfig) -> Iterator[
                 yield _row(piece, number, found, config)
 
 
-def _row(
-    piece: Piece, number: int, found: Mapping[str, Any] | BadRequestError, config: OfflineConfig
-) -> dict[str, Any]:
+def _row(piece: Piece, number: int, found: Found, config: OfflineConfig) -> dict[str, Any]:
     """Return a row as Ray Data gets it: its place, its name, columns to copy, and its request or error."""
     custom_id, input_columns = None, {}
     try:
-        if isinstance(found, BadRequestError):
-            raise found
+        row = _columns_of(found, config)
         if piece.format == "parquet" or config.offline.columns:
             input_columns = {
                 name: value
-                for name, value in found.items()
+                for name, value in row.items()
                 if name not in _NOT_KEPT and isinstance(value, (str, int, float, bool))
             }
-        custom_id = custom_id_of(found, config)
+        custom_id = custom_id_of(row, config)
         if number in piece.repeated:
             raise BadRequestError(
                 f"'custom_id' is the same as that of row {piece.repeated[number]}: each needs its own.", "custom_id"
             )
-        body = to_request(found, config, is_table=piece.format == "parquet")
-        request: dict[str, Any] = {"id": f"{piece.file}:{number}", "body": body}
+        request = to_request(row, config, f"{piece.file}:{number}", is_table=piece.format == "parquet")
     except BadRequestError as error:
         unit = "Line" if piece.format == "jsonl" else "Row"
         request = refused_request(BadRequestError(f"{unit} {number}: {error.message}", error.param, error.code))
@@ -312,30 +293,18 @@ def _row(
         # Arrow has no type for a column without a value.
         "custom_id": custom_id or "",
         "input_columns": json.dumps(input_columns, ensure_ascii=False),
-        REQUEST: json.dumps(request, ensure_ascii=False),
+        REQUEST: request,
     }
 
 
-def _json_rows(
-    stream: BinaryIO, piece: Piece, config: OfflineConfig
-) -> Iterator[tuple[int, Mapping[str, Any] | BadRequestError]]:
-    """Yield the rows of a piece of JSON lines with their numbers; a bad line as its error."""
-    limits = config.settings.limits
-    for line in raw_lines(stream, limits.max_body_bytes, start=piece.start, number=piece.first_row):
-        if line.number >= piece.first_row + piece.num_rows:
-            return
-        yield line.number, _parse_row(line.text, limits)
+def _json_rows(stream: BinaryIO, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Found]]:
+    """Yield the lines of a piece of JSON lines with their numbers."""
+    most = config.settings.limits.max_body_bytes
+    for line in islice(raw_lines(stream, most, start=piece.start, number=piece.first_row), piece.num_rows):
+        yield line.number, line.text
 
 
-def _parse_row(text: bytes | None, limits: Limits) -> Mapping[str, Any] | BadRequestError:
-    """Parse a JSON line; return its error where it is no object."""
-    try:
-        return parse_line(text, limits)
-    except BadRequestError as error:
-        return error
-
-
-def _parquet_rows(stream: BinaryIO, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _parquet_rows(stream: BinaryIO, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Found]]:
     """Yield the rows of a row group with their numbers, only the columns that are needed."""
     # Its footer is looked at again: the file may have been replaced.
     table = _open_table(stream, piece.file)
@@ -363,25 +332,10 @@ def _open_table(stream: BinaryIO, name: str) -> pq.ParquetFile:
         raise RefusedError(f"{name}: its footer is larger than {_MAX_FOOTER_BYTES // 2**20} MiB: split the file")
     stream.seek(num_bytes - 8 - size)
     footer = stream.read(size)
-    if _EXTENSION in footer or any(map(_names_extension, _SCHEMA.findall(footer))):
+    if any(mark in footer for mark in _MARKS):
         raise RefusedError(
             f"{name}: it has a column of an extension type, such as pickled Python objects, and is not opened. "
             "Write it with columns of plain types: strings, numbers, lists, structs"
         )
     stream.seek(0)
     return pq.ParquetFile(stream)
-
-
-def _names_extension(encoded: bytes) -> bool:
-    """Return whether an encoded Arrow schema has an extension type."""
-    # Bytes of the length may look like base64 too, so each of the four possible offsets is tried.
-    return any(_EXTENSION in _decode_base64(encoded[start:]) for start in range(4))
-
-
-def _decode_base64(encoded: bytes) -> bytes:
-    """Decode base64, cut to whole groups; empty where it is none."""
-    usable = len(encoded) - len(encoded) % 4
-    try:
-        return base64.b64decode(encoded[:usable])
-    except binascii.Error:
-        return b""

@@ -21,14 +21,14 @@ REQUEST: Final = "wordbound_request"
 """The column with the request: JSON, ``{"id", "body"}``, or ``{"answer"}`` for a row that is answered already."""
 
 
-def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> dict[str, Any]:
-    """Make the chat request of a row, with the run's defaults, and check its size.
+def to_request(row: Mapping[str, Any], config: OfflineConfig, request_id: str, *, is_table: bool) -> str:
+    """Return the value of ``REQUEST`` for a row: its chat request, with the run's defaults.
 
     Args:
         is_table: In tables a missing member is null or not a number; in JSON a null may mean something.
 
     Raises:
-        BadRequestError: The row holds no request.
+        BadRequestError: The row holds no request, or one that is too long.
     """
     try:
         body = _map_columns(row, config.offline.columns) if config.offline.columns else _request_body(row)
@@ -40,9 +40,9 @@ def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool)
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
         if len(text.encode()) > (most := config.settings.limits.max_body_bytes):
             raise BadRequestError(f"The request is longer than {most} bytes.")
-        return body
     except (TypeError, ValueError) as error:
         raise BadRequestError(f"The row cannot be written as JSON: {error}.") from None
+    return f'{{"id": {json.dumps(request_id)}, "body": {text}}}'
 
 
 def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
@@ -68,15 +68,14 @@ def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -
     """Return the value of ``REQUEST`` for a row of a table: its request, or its error."""
     try:
         custom_id_of(row, config)
-        request = {"id": request_id, "body": to_request(row, config, is_table=True)}
+        return to_request(row, config, request_id, is_table=True)
     except BadRequestError as error:
-        request = refused_request(error)
-    return json.dumps(request, ensure_ascii=False)
+        return refused_request(error)
 
 
-def refused_request(error: BadRequestError) -> dict[str, Any]:
-    """Return the value of ``REQUEST``, before it is JSON, for a row whose request has an error."""
-    return {"answer": answer_of(error)}
+def refused_request(error: BadRequestError) -> str:
+    """Return the value of ``REQUEST`` for a row whose request has an error."""
+    return json.dumps({"answer": answer_of(error)}, ensure_ascii=False)
 
 
 def answer_of(answer: LineAnswer) -> dict[str, Any]:

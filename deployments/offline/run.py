@@ -9,6 +9,7 @@ read and write no files, and nothing runs before the dataset is consumed.
 
 import json
 import os
+import pickle
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,7 +23,7 @@ from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
 from deployments.offline.config import OfflineConfig
 from deployments.offline.engine import AnswerStage, Coordinator, engine_arguments
-from deployments.offline.input import Input, Piece, look_through, read_piece
+from deployments.offline.input import Input, look_through, read_piece
 from deployments.offline.output import Parts, Result, claim_folder, find_output, only_run, with_result
 from deployments.offline.row_requests import REQUEST, request_of
 from deployments.replica.engine.configuration import GRAMMAR_CACHE, OFFLINE_STATISTICS
@@ -82,7 +83,6 @@ def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
     ours = {
         "settings": settings,
         "coordinator": coordinator.remote(settings),
-        "max_attempts": offline.max_attempts,
         "num_rows": offline.rows_per_task * offline.tasks_per_engine,
     }
     processor.stages[_STAGE] = stage.model_copy(
@@ -112,7 +112,7 @@ Engines: TypeAlias = Callable[[Input, Done, OfflineConfig], Iterator[Result]]
 class Summary:
     """What a run did; ``num_skipped`` rows were done by earlier runs.
 
-    ``seconds`` include the start of the engines, ``answering_s`` are from the first answer to the last.
+    ``seconds`` include the start of the engines.
     """
 
     num_rows: int
@@ -122,7 +122,6 @@ class Summary:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
-    answering_s: float = 0.0
 
     def add(self, result: Result) -> None:
         """Count one row's answer or error, and its tokens."""
@@ -163,9 +162,10 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
         done: dict[str, set[int]] = defaultdict(set)
         for file, row in parts.done():
             done[file].add(row)
-        summary = Summary(found.num_rows, num_skipped=sum(map(len, done.values())))
+        num_rows = sum(piece.num_rows for piece in found.pieces)
+        summary = Summary(num_rows, num_skipped=sum(map(len, done.values())))
         if summary.num_skipped < summary.num_rows:
-            _write(_drop_repeated((engines or generate_results)(found, done, config), done), parts, summary, config)
+            _write((engines or generate_results)(found, done, config), done, parts, summary, config)
         summary.seconds = time.monotonic() - begun
         folder.child("_summary.json").write([json.dumps(asdict(summary), indent=2).encode()])
     return summary
@@ -176,13 +176,14 @@ def generate_results(found: Input, done: Done, config: OfflineConfig) -> Iterato
     if not ray.is_initialized():
         start_ray()
     pieces = [
-        {"piece": piece.to_json(), "done": json.dumps(sorted(rows))}
+        {"piece": pickle.dumps((piece, rows))}
         for piece in found.pieces
         if len(rows := done.get(piece.file, set()).intersection(piece.rows)) < piece.num_rows
     ]
 
     def read(item: dict[str, Any]) -> Iterable[dict[str, Any]]:
-        return read_piece(Piece.from_json(item["piece"]), frozenset(json.loads(item["done"])), config)
+        piece, rows_done = pickle.loads(item["piece"])  # noqa: S301 - written above
+        return read_piece(piece, rows_done, config)
 
     rows = ray.data.from_items(pieces, override_num_blocks=len(pieces)).flat_map(read, **SMALL_TASK)
     for batch in answer_requests(rows, config).iter_batches(batch_size=None, batch_format="pyarrow"):
@@ -198,26 +199,19 @@ def start_ray(*, log_to_driver: bool = True) -> None:
         ray.init(num_cpus=(os.cpu_count() or 1) + 1, include_dashboard=False, log_to_driver=log_to_driver)
 
 
-def _drop_repeated(results: Iterable[Result], done: Mapping[str, set[int]]) -> Iterator[Result]:
-    """Drop results of rows that have one: what Ray sends again after a death may come twice."""
-    for result in results:
-        rows = done[result.file]
-        if result.row not in rows:
-            rows.add(result.row)
-            yield result
-
-
-def _write(results: Iterable[Result], parts: Parts, summary: Summary, config: OfflineConfig) -> None:
+def _write(results: Iterable[Result], done: Done, parts: Parts, summary: Summary, config: OfflineConfig) -> None:
     """Write results in parts as they come, and count them in the summary."""
     waiting: list[Result] = []
-    written_at = first_at = time.monotonic()
+    written_at = time.monotonic()
     try:
         for result in results:
-            first_at = first_at if summary.num_answers + summary.num_errors else time.monotonic()
+            # What Ray sends again after a death may come twice.
+            if result.row in done[result.file]:
+                continue
+            done[result.file].add(result.row)
             waiting.append(result)
             summary.add(result)
             now = time.monotonic()
-            summary.answering_s = now - first_at
             if len(waiting) >= config.offline.part_rows or now - written_at >= config.offline.part_s:
                 parts.write(waiting)
                 waiting, written_at = [], now

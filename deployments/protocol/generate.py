@@ -60,33 +60,27 @@ class GenerateRequest(VocabularyFields, NamesModel):
     """Answer by server-sent events."""
 
 
-class GenerateRequestReader:
-    """Reads requests to ``/generate``, by turning them into chat requests."""
+def read_generate(body: Any, *, chats: ChatRequestReader) -> ChatRequest:
+    """Check the parsed body of a request to ``/generate``, and return the chat request that stands for it.
 
-    def __init__(self, chats: ChatRequestReader) -> None:
-        self._chats = chats
-
-    def read(self, body: Any) -> ChatRequest:
-        """Check a parsed JSON body and return the chat request that stands for it.
-
-        Raises:
-            CallerError: The first fault found; ``param`` names the field.
-        """
-        if not isinstance(body, dict):
-            raise BadRequestError("The body must be a JSON object.")
-        given = {name: value for name, value in body.items() if value is not None}
-        prompt = validate(GenerateRequest, given, self._chats.limits).prompt
-        chat = {name: value for name, value in given.items() if name not in ("prompt", "max_new_tokens")}
-        chat["messages"] = [{"role": "user", "content": prompt}]
-        if "max_new_tokens" in given:
-            chat["max_tokens"] = given["max_new_tokens"]
-        if chat.get("stream"):
-            chat["stream_options"] = {"include_usage": True}
-        try:
-            return self._chats.read(chat)
-        except ApiError as error:
-            rename(error)
-            raise
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
+    if not isinstance(body, dict):
+        raise BadRequestError("The body must be a JSON object.")
+    given = {name: value for name, value in body.items() if value is not None}
+    prompt = validate(GenerateRequest, given, chats.limits).prompt
+    chat = {name: value for name, value in given.items() if name not in ("prompt", "max_new_tokens")}
+    chat["messages"] = [{"role": "user", "content": prompt}]
+    if "max_new_tokens" in given:
+        chat["max_tokens"] = given["max_new_tokens"]
+    if chat.get("stream"):
+        chat["stream_options"] = {"include_usage": True}
+    try:
+        return chats.read(chat)
+    except ApiError as error:
+        rename(error)
+        raise
 
 
 def rename(error: ApiError) -> None:

@@ -173,7 +173,6 @@ class ChatRequestReader:
         self._served.check_model(name)
 
     def _assemble(self, request: GenerationRequest) -> ChatRequest:
-        """Check the fields of a request together, and build the ``ChatRequest`` from them."""
         fields = request.model_dump(exclude_none=True, exclude={"vocab"})
         body = {name: value for name, value in fields.items() if name in self._passed_on}
         body["max_tokens"] = self._max_tokens(fields)
@@ -199,7 +198,6 @@ class ChatRequestReader:
         return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
 
     def _check_logprobs(self, body: dict[str, Any]) -> None:
-        """Refuse more log-probabilities than one answer may have."""
         asked = body.get("logprobs")
         if asked is None or asked is False:
             return
@@ -257,7 +255,6 @@ class CompletionRequestReader(ChatRequestReader):
         return super()._max_tokens({"max_tokens": usual, **fields})
 
     def _check_combinations(self, request: ChatRequest) -> None:
-        """Refuse fields and combinations that a completion cannot have."""
         body, decoding = request.body, request.decoding
         if decoding.hint:
             raise BadRequestError(
@@ -279,7 +276,6 @@ class CompletionRequestReader(ChatRequestReader):
 
 
 def _check_grammar_tokens(fields: dict[str, Any], max_tokens: int, limits: Limits) -> None:
-    """Refuse more tokens than an answer in a client's regular expression or grammar may have."""
     named = [name for name in ("regex", "grammar") if name in (fields.get("structured_outputs") or {})]
     if named and max_tokens > limits.max_grammar_tokens:
         # Also where the request names no number: a shorter answer than usual would come as a surprise.

@@ -1,4 +1,4 @@
-"""What cannot stand together in a request, and what needs something else: two tables and their check.
+"""What cannot stand together in a request, what needs something else, and what an engine cannot do: three tables.
 
 What a request asks for has a name: its field, or where it is a member of an object, its path. Some names stand for
 what several fields may ask for, such as ``SEARCH``.
@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from deployments.contract import AuthorControls, ChatBody, Decoding, VocabularySpec, num_prompts
-from deployments.errors import BadRequestError
+from deployments.contract import AuthorControls, ChatBody, Decoding, TextRequest, VocabularySpec, num_prompts
+from deployments.errors import BadRequestError, EngineError
 from deployments.protocol.listed_json import json_field
+from deployments.settings.service import Settings
 
 VOCABULARY: Final = "a vocabulary"
 LISTED_JSON: Final = "JSON in a word list"
@@ -102,6 +103,25 @@ NEEDS: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
 )
 """What has no meaning without one of others, and would be accepted and then ignored; and what it needs, in words."""
 
+NEEDS_AUTOMATON: Final = frozenset(
+    {
+        *("num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"),
+        *("continue_final_message", "min_tokens", "response_format", "tools"),
+        *AUTHOR_FIELDS,
+    }
+)
+"""Where xgrammar makes the masks, a text cannot be continued from its middle, and neither repeats nor how long it is
+are looked for."""
+
+_NOT_WITH_THOUGHTS: Final = frozenset({"continue_final_message", "logprobs", "response_format", "tools"})
+"""Whether thinking is over where a client's own text ends is not known, and vLLM's log probabilities are those of the
+thoughts too."""
+
+_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score", DETAILS})
+"""These use the probability of every token of the answer."""
+
+_LISTED: Final = "with a vocabulary, for this service"
+
 
 def asked_of(body: ChatBody, decoding: Decoding, vocabulary: VocabularySpec | None = None) -> set[str]:
     """Return the names of what a checked request asks for."""
@@ -143,6 +163,29 @@ def check_together(asked: Collection[str]) -> None:
         for name in rule.refused:
             if name in asked and rule.beside in asked:
                 raise BadRequestError(f"'{name}' cannot be combined with {rule.shown}. Leave it out.", name)
+
+
+def check_supported(request: TextRequest, settings: Settings, *, thinks: bool, reports_cost: bool = True) -> None:
+    """Refuse what a request asks for and the engine of these settings cannot do.
+
+    ``thinks`` is whether its model may think first, ``reports_cost`` whether it reports what a word list costs.
+
+    Raises:
+        EngineError: With status 400; it names the field and the setting.
+    """
+    asked, is_listed = asked_of(request.body, request.decoding), request.vocabulary is not None
+    if json_field(request.body) != "tools":
+        asked.discard("tools")
+    thinking = "for the model of this service thinks before it answers"
+    for applies, refused, why in (
+        (is_listed and settings.mask_engine == "xgrammar", NEEDS_AUTOMATON, f"{_LISTED}'s mask engine is xgrammar"),
+        (is_listed and not reports_cost, _NEEDS_SCORES, f"{_LISTED}'s engine does not say what a list costs"),
+        (is_listed and thinks, _NOT_WITH_THOUGHTS, f"with a vocabulary, {thinking}"),
+        (thinks, _NEEDS_SCORES, thinking),
+        ("speculative_config" in settings.engine_kwargs, _NEEDS_SCORES, "for the engine of this service drafts tokens"),
+    ):
+        if applies and (named := sorted(refused & asked)):
+            raise EngineError(400, f"'{named[0]}' is not available here {why}. Leave it out.", param=named[0])
 
 
 def _is_harmless(name: str, value: Any) -> bool:

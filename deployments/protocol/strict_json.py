@@ -7,11 +7,13 @@ fault is, and never repeats the text.
 The lines of a JSON Lines file are read as bytes, with bounded memory.
 """
 
+import io
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 import jiter
 
@@ -72,7 +74,6 @@ def loads(text: bytes, max_depth: int = MAX_JSON_DEPTH) -> Any:
 
 
 def _check_depth_and_numbers(value: Any, max_depth: int) -> None:
-    """Refuse values nested deeper than ``max_depth``, and infinite numbers."""
     level = [value]
     for depth in range(max_depth + 1):
         children: list[Any] = []
@@ -119,33 +120,23 @@ def raw_lines(stream: BinaryIO, max_bytes: int, *, start: int = 0, number: int =
 
     A line break at the end makes no line.
 
-    Holds 256 KiB of the file and ``max_bytes`` of a line. Does not use the stream's ``readline``: that of fsspec's
-    files takes no limit.
+    Holds 256 KiB of the file and ``max_bytes`` of a line.
 
     Raises:
         OSError: The stream cannot be read.
     """
     stream.seek(start)
-    buffer, num_bytes = bytearray(), 0
-    while chunk := stream.read(_CHUNK_BYTES):
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            yield RawLine(number, start, _text(buffer, end, num_bytes + len(end), max_bytes))
-            number, start = number + 1, start + num_bytes + len(end) + 1
-            buffer.clear()
-            num_bytes = 0
-        num_bytes += len(rest)
-        if num_bytes <= max_bytes + 1:
-            buffer += rest
-        else:
-            buffer.clear()
-    if num_bytes:
-        yield RawLine(number, start, _text(buffer, b"", num_bytes, max_bytes))
-
-
-def _text(buffer: bytearray, end: bytes, num_bytes: int, max_bytes: int) -> bytes | None:
-    """Return a line's text without its break; None where it exceeds ``max_bytes``."""
-    if num_bytes > max_bytes + 1:
-        return None
-    text = bytes(buffer + end).removesuffix(b"\r")
-    return text if len(text) <= max_bytes else None
+    # The ``readline`` of fsspec's files takes no limit.
+    reader = io.BufferedReader(cast("io.RawIOBase", stream), _CHUNK_BYTES)
+    try:
+        while line := reader.readline(max_bytes + len(b"\r\n")):
+            num_bytes, part = len(line), line
+            while not part.endswith(b"\n") and (part := reader.readline(_CHUNK_BYTES)):
+                num_bytes += len(part)
+            text = line.removesuffix(b"\n").removesuffix(b"\r")
+            yield RawLine(number, start, text if len(text) <= max_bytes else None)
+            number, start = number + 1, start + num_bytes
+    finally:
+        # Else it would close the stream; one that is closed already cannot be detached.
+        with suppress(ValueError):
+            reader.detach()

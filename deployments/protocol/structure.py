@@ -8,10 +8,10 @@ So their sizes are limited here, and what passes is tried in a process that can 
 References of a schema are checked here too, where the place of a fault is known.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from itertools import chain
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -236,30 +236,21 @@ def check_references(schema: dict[str, Any]) -> None:
     Raises:
         PydanticCustomError: One does not; the text has the JSON pointer to it.
     """
-    nodes = {id(part): _Node(part, pointer) for part, pointer in _objects(schema, "#")}
-    references = [node for node in nodes.values() if isinstance(node.schema.get("$ref"), str)]
-    if not references:
-        return
-    for node in references:
-        _target(schema, node)
-    ends = _finite(schema, nodes)
-    for node in references:
-        if id(node.schema) not in ends:
-            raise expected_error(f"a JSON schema that a finite answer fits: {node.shown} leads back to where it stands")
+    objects = list(_objects(schema, "#"))
+    references = [one for one in objects if isinstance(one.schema.get("$ref"), str)]
+    for one in references:
+        _target(schema, one)
+    ends = _finite(schema, objects) if references else set()
+    for one in references:
+        if id(one.schema) not in ends:
+            raise expected_error(f"a JSON schema that a finite answer fits: {one.shown} leads back to where it stands")
 
 
-@dataclass
-class _Node:
-    """An object in a JSON schema, for the search of those that a finite value fits.
-
-    With where it stands, how many conditions are left until a finite value is known to fit it, and whose condition it
-    is.
-    """
+class _Object(NamedTuple):
+    """An object in a JSON schema, with the JSON pointer to it."""
 
     schema: dict[str, Any]
     pointer: str
-    num_open: int = 0
-    needed_by: list["_Node"] = field(default_factory=list)
 
     @property
     def shown(self) -> str:
@@ -267,10 +258,10 @@ class _Node:
         return printable(f"{self.pointer}/$ref", MAX_REFERENCE_CHARS)
 
 
-def _objects(value: Any, pointer: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield all objects in a value with their JSON pointers, in the order of the text."""
+def _objects(value: Any, pointer: str) -> Iterator[_Object]:
+    """Yield all objects in a value, in the order of the text."""
     if isinstance(value, dict):
-        yield value, pointer
+        yield _Object(value, pointer)
         for name, member in value.items():
             step = name[:MAX_REFERENCE_CHARS].replace("~", "~0").replace("/", "~1")
             yield from _objects(member, f"{pointer[:MAX_REFERENCE_CHARS]}/{step}")
@@ -279,7 +270,7 @@ def _objects(value: Any, pointer: str) -> Iterator[tuple[dict[str, Any], str]]:
             yield from _objects(member, f"{pointer}/{index}")
 
 
-def _target(schema: dict[str, Any], node: _Node) -> Any:
+def _target(schema: dict[str, Any], node: _Object) -> Any:
     """Resolve the ``$ref`` of a node; raise ``PydanticCustomError`` where it leads nowhere or is not allowed."""
     reference = node.schema["$ref"]
     if reference == "#":
@@ -299,37 +290,33 @@ def _target(schema: dict[str, Any], node: _Node) -> Any:
     return target
 
 
-def _finite(schema: dict[str, Any], nodes: dict[int, _Node]) -> set[int]:
-    """Return the ids of the schema objects that a finite value may fit.
-
-    It is the least set that the references allow. Each condition is followed once, so this is linear in the size of
-    the schema.
-    """
-    for node in list(nodes.values()):
-        groups = [[part] for part in _all_needed(schema, node)]
-        groups += [parts for name in ("anyOf", "oneOf") if (parts := node.schema.get(name)) and isinstance(parts, list)]
-        node.num_open = len(groups)
-        for group in groups:
-            if all(isinstance(part, dict) for part in group):
-                # One of them is enough, so they stand for one condition together.
-                gate = _Node({}, "", 1, [node])
-                for part in group:
-                    nodes[id(part)].needed_by.append(gate)
-            else:
-                node.num_open -= 1
+def _finite(schema: dict[str, Any], objects: list[_Object]) -> set[int]:
+    """Return the ids of the schema objects that a finite value may fit: the least set that the references allow."""
+    conditions: dict[int, list[list[Any]]] = {}
+    needed_by = defaultdict[int, list[int]](list)
+    for one in objects:
+        part = id(one.schema)
+        groups = [[needed] for needed in _all_needed(schema, one)]
+        # One of these is enough.
+        groups += [
+            several for name in ("anyOf", "oneOf") if isinstance(several := one.schema.get(name), list) and several
+        ]
+        conditions[part] = groups
+        for needed in chain.from_iterable(groups):
+            needed_by[id(needed)].append(part)
     ends = set[int]()
-    ready = deque(node for node in nodes.values() if node.num_open == 0)
+    ready = deque(conditions)
     while ready:
-        node = ready.popleft()
-        ends.add(id(node.schema))
-        for needing in node.needed_by:
-            needing.num_open -= 1
-            if needing.num_open == 0:
-                ready.append(needing)
+        part = ready.popleft()
+        if part not in ends and all(
+            any(not isinstance(one, dict) or id(one) in ends for one in group) for group in conditions[part]
+        ):
+            ends.add(part)
+            ready.extend(needed_by[part])
     return ends
 
 
-def _all_needed(schema: dict[str, Any], node: _Node) -> Iterator[Any]:
+def _all_needed(schema: dict[str, Any], node: _Object) -> Iterator[Any]:
     """Yield the subschemas that every value of a node must fit, as far as they are known."""
     part = node.schema
     if isinstance(part.get("$ref"), str):

@@ -49,16 +49,15 @@ def read_tokenize(body: Any, *, served: ServedModel) -> dict[str, Any]:
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    request = validate(TokenizeRequest, body, served.limits)
-    given = request.model_dump(exclude_none=True)
+    given = _read(TokenizeRequest, body, served)
     # Adapters share the model's tokenizer.
-    served.check_model(given.pop("model", None))
-    if (request.prompt is None) == (request.messages is None):
+    given.pop("model", None)
+    if ("prompt" in given) == ("messages" in given):
         raise BadRequestError("Give either 'prompt' or 'messages', and not both.", "prompt")
     for name in _OF_MESSAGES:
-        if name in given and request.messages is None:
+        if name in given and "messages" not in given:
             raise BadRequestError(f"'{name}' needs 'messages'. Leave it out.", name)
-    if request.continue_final_message and request.add_generation_prompt is not False:
+    if given.get("continue_final_message") and given.get("add_generation_prompt") is not False:
         raise BadRequestError(
             "'continue_final_message' needs 'add_generation_prompt' to be false.", "add_generation_prompt"
         )
@@ -71,8 +70,8 @@ def read_detokenize(body: Any, *, served: ServedModel) -> dict[str, Any]:
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    given = validate(DetokenizeRequest, body, served.limits).model_dump(exclude_none=True)
-    served.check_model(given.pop("model", None))
+    given = _read(DetokenizeRequest, body, served)
+    given.pop("model", None)
     return given
 
 

@@ -192,7 +192,6 @@ def with_limits(schema: Any, limits: Limits) -> Any:
 
 
 def _bad_request(fault: Mapping[str, Any], schema: Schema, name: str) -> BadRequestError:
-    """Turn a fault found by pydantic into a ``BadRequestError`` that says what was expected."""
     path, branches = _find(fault["loc"], schema, name)
     context = fault.get("ctx", {})
     if fault["type"] == "unknown_name":
@@ -242,7 +241,6 @@ def _describe(branches: list[Schema]) -> str:
 
 
 def _describe_one(schema: Schema) -> str:
-    """Describe in words what fits a schema."""
     if "x-expected" in schema:
         return cast("str", schema["x-expected"])
     match schema.get("type", "string"):

@@ -163,7 +163,6 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
             raise BadRequestError(str(error), "vocab.level", "invalid_vocabulary") from None
 
     def _check_level(self) -> None:
-        """Refuse members that say which words count, beside a level."""
         if self.level is None:
             return
         for name in ("n_words", "words", "unit"):

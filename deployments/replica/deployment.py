@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig
@@ -34,7 +34,7 @@ from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.metrics import report_replica
 from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.replica.answers.batch_line import BatchLineAnswerer
-from deployments.replica.answers.chat_answerer import ChatAnswerer, with_mask_engine_for
+from deployments.replica.answers.chat_answerer import ChatAnswerer
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.autoscaling import METRIC
@@ -50,7 +50,7 @@ from deployments.replica.engine.health import (
 from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.structures import Structures, compiles_tools
-from deployments.replica.prompt import Prompts, install_tokenization
+from deployments.replica.prompt import Prompts
 from deployments.replica.word_tools.tool_answerer import WordTools
 from deployments.request_router import NUM_SEQUENCES, STALLED
 from deployments.settings.service import Settings
@@ -61,8 +61,6 @@ from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIA
 from vocab.vllm_plugin import MaskStatistics, patches, use_plugin
 
 logger = logging.getLogger("ray.serve")
-
-Item = TypeVar("Item")
 
 _TEXTS_AT_ONCE: Final = 1
 """Bodies of ``/tokenize`` and ``/detokenize``: vLLM tokenizes in one thread, in which chats wait behind them. One of
@@ -89,7 +87,7 @@ class Replica(LLMServer):
         if (known := settings.engine_kwargs.get("max_model_len")) is not None:
             check_context(settings, int(known))
         tokenizer = await asyncio.to_thread(configuration.read_tokenizer, settings)
-        settings = with_mask_engine_for(tokenizer, settings)
+        settings = configuration.with_mask_engine_for(tokenizer, settings)
         configuration.settle_dtype(llm_config)
         start = await asyncio.to_thread(EngineAdapters.read, settings)
         start.configure(llm_config)
@@ -110,7 +108,6 @@ class Replica(LLMServer):
         states = EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes)
         vocabularies = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
         lists = NodeLists(store, vocabularies.fetch, settings.mask_engine)
-        install_tokenization(self)
         self._semaphore = FairSemaphore(
             min(settings.max_sequences, engine.max_sequences(self)),
             settings.max_queued_requests,
@@ -126,7 +123,6 @@ class Replica(LLMServer):
             lists,
             prompts,
             reports_cost=reports_cost,
-            ends_thinking=engine.can_end_thinking(self),
             adapters=adapters,
             facts=facts,
             states=states,
@@ -181,10 +177,18 @@ class Replica(LLMServer):
             await self._check(request)
             async with self._turn(request):
                 yield BEGUN
-                answer = with_time_limit(self._settings.max_answer_s, self._begin(request))
-                async with aclosing(answer):
-                    async for item in answer:
+                deadline, last = asyncio.get_running_loop().time() + self._settings.max_answer_s, None
+                async with aclosing(self._begin(request)) as answer:
+                    while True:
+                        # Around each item: who asks for them may be another task, which is not cancelled between two.
+                        async with asyncio.timeout_at(deadline):
+                            item = await anext(answer, None)
+                        if item is None:
+                            break
+                        last = item
                         yield _engine_dead() if isinstance(item, ApiError) and engine.is_dead(self) else item
+                if isinstance(request, TextRequest) and request.vocabulary is not None:
+                    self._unlisted.count(last)
         except ApiError as refusal:
             yield refusal
         except TimeoutError:
@@ -230,8 +234,7 @@ class Replica(LLMServer):
         """Return the answer to a request whose turn has come."""
         match request:
             case TextRequest():
-                answer = self._chats.answer(request)
-                return answer if request.vocabulary is None else self._unlisted.count(answer)
+                return self._chats.answer(request)
             case RowsRequest(body, caller) if "token_ids" in body:
                 return self._rows.token_logprobs(body, caller)
             case RowsRequest(body, caller):
@@ -310,23 +313,6 @@ class Replica(LLMServer):
         """
         most = engine.max_sequences(self)
         return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
-
-
-async def with_time_limit(seconds: float, answer: AsyncGenerator[Item]) -> AsyncGenerator[Item, None]:
-    """Yield the items of an answer for at most ``seconds``, and close it.
-
-    Raises:
-        TimeoutError: They took longer.
-    """
-    deadline = asyncio.get_running_loop().time() + seconds
-    async with aclosing(answer):
-        while True:
-            # Around each item: who asks for them may be another task, which must not be cancelled between two.
-            async with asyncio.timeout_at(deadline):
-                item = await anext(answer, None)
-            if item is None:
-                return
-            yield item
 
 
 def _engine_dead() -> EngineError:

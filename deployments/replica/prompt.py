@@ -31,7 +31,7 @@ from vllm.exceptions import VLLMClientError
 
 from deployments.contract import ChatBody, Part
 from deployments.errors import EngineError, printable
-from deployments.ray_private import engine_client, serving_chat, serving_completion, set_serving_tokenization
+from deployments.ray_private import serving_chat, serving_completion
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.engine import Request
 from deployments.replica.plain_text import PlainText
@@ -216,11 +216,7 @@ async def drop_oldest_turns(messages: Messages, fits: Callable[[Messages], Await
 
 def annotate(item: Part, num_dropped: int) -> Part:
     """Add to the first item of an answer how many messages were dropped."""
-    block = {OVERFLOW_FIELD: {"dropped_messages": num_dropped}}
-    if isinstance(item, dict):
-        return {**item, **block}
-    chunk = engine.parse_event(item)
-    return item if chunk is None else engine.write_event({**chunk, **block})
+    return engine.changed(item, lambda answer: {**answer, OVERFLOW_FIELD: {"dropped_messages": num_dropped}})
 
 
 def _turns(messages: Messages) -> list[list[int]]:
@@ -240,41 +236,40 @@ def _without(messages: Messages, turns: list[list[int]]) -> Messages:
     return [message for number, message in enumerate(messages) if number not in dropped]
 
 
-def install_tokenization(server: LLMServer) -> None:
-    """Set up vLLM's ``/tokenize`` and ``/detokenize`` in the server."""
+def tokenization_of(server: LLMServer) -> ServingTokenization:
+    """Return vLLM's ``/tokenize`` and ``/detokenize``, which Ray 2.60 does not have of vLLM 0.29."""
     chats = serving_chat(server)
     renderer = chats.online_renderer
-    serving = ServingTokenization(
+    return ServingTokenization(
         chats.models,
         renderer,
         chat_template=renderer.chat_template,
         chat_template_content_format=renderer.chat_template_content_format,
         default_chat_template_kwargs=renderer.default_chat_template_kwargs,
     )
-    set_serving_tokenization(server, serving)
 
 
-async def convert_tokens(server: LLMServer, body: Mapping[str, Any]) -> dict[str, Any]:
+async def convert_tokens(serving: ServingTokenization, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tokens of a body with a ``prompt`` or ``messages``, or the text of one with ``tokens``, as vLLM does.
 
     Raises:
         EngineError: The engine does not take the request.
     """
-    if "tokens" in body:
-        num_known = int(engine_client(server).model_config.get_vocab_size())
-        if any(token >= num_known for token in body["tokens"]):
-            # The tokenizer would leave them out.
-            raise EngineError(400, f"'tokens' must be token ids of this model, below {num_known}.", param="tokens")
-        items = await server.detokenize(DetokenizeRequest(**body))
-    else:
-        kind = TokenizeChatRequest if "messages" in body else TokenizeCompletionRequest
-        items = await server.tokenize(kind(**body))
-    async for item in items:
-        if hasattr(item, "error"):
-            raise engine.refusal(item.error.model_dump())
-        result: dict[str, Any] = item.model_dump(mode="json")
-        return result
-    raise EngineError(500, "the engine answered nothing")
+    try:
+        if "tokens" in body:
+            num_known = int(serving.model_config.get_vocab_size())
+            if any(token >= num_known for token in body["tokens"]):
+                # The tokenizer would leave them out.
+                raise EngineError(400, f"'tokens' must be token ids of this model, below {num_known}.", param="tokens")
+            made = await serving.create_detokenize(DetokenizeRequest(**body), None)
+        else:
+            kind = TokenizeChatRequest if "messages" in body else TokenizeCompletionRequest
+            made = await serving.create_tokenize(kind(**body), None)
+    except (ValueError, VLLMClientError) as error:
+        made = serving.create_error_response(error)
+    if hasattr(made, "error"):
+        raise engine.refusal(made.error.model_dump())
+    return dict(made.model_dump(mode="json"))
 
 
 async def completion_tokens(server: LLMServer, request: Request) -> list[list[int]]:
@@ -283,13 +278,8 @@ async def completion_tokens(server: LLMServer, request: Request) -> list[list[in
     Raises:
         EngineError: A prompt is too long, or the engine does not take it.
     """
-    # vLLM has no public way to have a prompt read and not answered.
-    renderer = serving_completion(server).online_renderer
-    try:
-        read = await renderer.render_completion(request)
-    except (ValueError, VLLMClientError) as error:
-        fault = {"code": 400, "message": str(error), "param": getattr(error, "parameter", None)}
-        raise engine.refusal(fault, request._extras.max_input_tokens, "prompt") from None
-    if hasattr(read, "error"):
-        raise engine.refusal(read.error.model_dump(), request._extras.max_input_tokens, "prompt")
-    return [list(prompt["prompt_token_ids"]) for prompt in read]
+    serving = serving_completion(server)
+    with engine.refusals(serving, request):
+        # vLLM has no public way to have a prompt read and not answered.
+        read = await serving.online_renderer.render_completion(request)
+    return [list(prompt["prompt_token_ids"]) for prompt in engine.checked(read, request)]

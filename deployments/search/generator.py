@@ -10,9 +10,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from vllm.outputs import CompletionOutput, RequestOutput
+from vllm.outputs import CompletionOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 from deployments.search.tokens import CUT_CHARACTER, Constraint, EngineStepError, TokenText, likeliest, scores_of
@@ -68,6 +68,8 @@ class EngineGenerator:
         self._is_masked = constraint is not None or params.structured_outputs is not None
         self._texts = TokenText(client.renderer.get_tokenizer(), self._steps.prompt_tokens, params)
         self.end_tokens = end_tokens(client, params)
+        self.named_ends = self.end_tokens - {client.renderer.get_eos_token_id()}
+        """Those that vLLM names as the reason of an end: all but the tokenizer's own."""
         self._sentence_tokens = sentence_tokens
 
     @property
@@ -119,7 +121,7 @@ class EngineGenerator:
         output, source = await self._steps.ask(place, params, keep=to_sentence_end)
         tokens, stop = tuple(output.token_ids), output.stop_reason
         stop_string = stop if isinstance(stop, str) else None
-        text, finish = output.text, _finish(output)
+        text, finish = output.text, cast("Finish", output.finish_reason)
         if to_sentence_end and stop is not None and tokens[-1] not in self.end_tokens:
             # vLLM's text ends with the mark, the tokens perhaps after it, and the search goes on from the tokens.
             stop_string, finish = None, "sentence" if len(tokens) < budget else "length"
@@ -207,7 +209,7 @@ class _Steps:
         self._cached = cached
         self._options = dict(options or {})
         self._numbers = count(1)
-        self._running: set[asyncio.Task[RequestOutput]] = set()
+        self._running: set[asyncio.Task[tuple[CompletionOutput, str | None]]] = set()
 
     async def ask(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[CompletionOutput, str | None]:
         """Send one step to the engine; return its last output and the name of its cached work, if it is cached.
@@ -217,22 +219,16 @@ class _Steps:
         Raises:
             EngineStepError: Nothing came, or the engine gave up.
         """
-        prompt, source = self._request(place, params, keep=keep)
         # A task of its own, so that close() can cancel it even if its search is gone.
-        step = asyncio.create_task(self._last(prompt, params))
+        step = asyncio.create_task(_last(self.stream(place, params, keep=keep)))
         self._running.add(step)
         try:
-            answer = await step
+            return await step
         finally:
             self._running.discard(step)
-        [output] = answer.outputs
-        if output.finish_reason not in _FINISHES:
-            raise EngineStepError(f"the engine ended a step with {output.finish_reason!r}")
-        self.num_tokens += len(output.token_ids)
-        return output, source
 
     async def stream(
-        self, place: Place, params: SamplingParams
+        self, place: Place, params: SamplingParams, *, keep: bool = True
     ) -> AsyncGenerator[tuple[CompletionOutput, str | None], None]:
         """Send one step and yield its output so far after each token, with the name of its cached work.
 
@@ -241,9 +237,9 @@ class _Steps:
         Raises:
             EngineStepError: Nothing came, or the engine gave up.
         """
-        prompt, source = self._request(place, params, keep=True)
+        prompt, source = self._request(place, params, keep=keep)
         num_tokens, finish = 0, None
-        answer = self._client.generate(prompt, params, self._next_id(), **self._options)
+        answer = self._client.generate(prompt, params, f"{self._request_id}-{next(self._numbers)}", **self._options)
         try:
             async with aclosing(answer):
                 async for one in answer:
@@ -267,9 +263,6 @@ class _Steps:
             params.extra_args, source = fork.to_extra_args(), fork.keep
         return {**self._prompt, "prompt_token_ids": [*self.prompt_tokens, *place.tokens]}, source
 
-    def _next_id(self) -> str:
-        return f"{self._request_id}-{next(self._numbers)}"
-
     async def close(self) -> None:
         """Cancel the steps that still run in the engine."""
         running = list(self._running)
@@ -278,14 +271,6 @@ class _Steps:
         if self._cached is not None:
             self._cached.end()
         await asyncio.gather(*running, return_exceptions=True)
-
-    async def _last(self, prompt: Mapping[str, Any], params: SamplingParams) -> RequestOutput:
-        last: RequestOutput | None = None
-        async for output in self._client.generate(prompt, params, self._next_id(), **self._options):
-            last = output
-        if last is None:
-            raise EngineStepError("the engine gave a step no answer")
-        return last
 
 
 class CachedSteps:
@@ -339,8 +324,11 @@ def sentence_tokens(facts: TokenizerFacts) -> list[int]:
     return [token for token, spelled in enumerate(facts.token_bytes) if any(mark in spelled for mark in marks)]
 
 
-def _finish(output: CompletionOutput) -> Finish:
-    return "stop" if output.finish_reason == "stop" else "length"
+async def _last(
+    outputs: AsyncGenerator[tuple[CompletionOutput, str | None], None],
+) -> tuple[CompletionOutput, str | None]:
+    async with aclosing(outputs):
+        return [output async for output in outputs][-1]
 
 
 def _seed(seed: int, index: int, num_tokens: int) -> int:

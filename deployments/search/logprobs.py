@@ -25,35 +25,19 @@ class Entry(NamedTuple):
 
 
 class LogprobWriter:
-    """Writes the log-probabilities of one request's answers.
+    """Writes the log-probabilities of the answers to one of vLLM's requests; ``decode`` decodes tokens to text."""
 
-    Args:
-        decode: Decodes tokens to text.
-        is_chat: Whether they have the form of a chat's; else that of a completion's.
-        num_top: How many alternatives are listed at each token; None for all that the engine gives.
-        names_ids: Whether tokens are named by their ids.
-    """
-
-    def __init__(self, decode: Decode, *, is_chat: bool, num_top: int | None, names_ids: bool) -> None:
+    def __init__(self, request: ChatCompletionRequest | CompletionRequest, decode: Decode) -> None:
         self._decode = decode
-        self._is_chat = is_chat
-        self._num_top = num_top
-        self._names_ids = names_ids
+        self._is_chat = isinstance(request, ChatCompletionRequest)
+        num_top = request.top_logprobs or 0 if isinstance(request, ChatCompletionRequest) else request.logprobs
+        self._num_top = None if request.logprob_token_ids else num_top
+        self._names_ids = bool(request.return_tokens_as_token_ids)
 
     @classmethod
     def of(cls, request: ChatCompletionRequest | CompletionRequest, decode: Decode) -> Self | None:
-        """Return the writer for one of vLLM's requests; None where it asks for no logprobs."""
-        asked = request.logprobs
-        if asked is None or asked is False:
-            return None
-        is_chat = isinstance(request, ChatCompletionRequest)
-        num_top = (request.top_logprobs or 0) if isinstance(request, ChatCompletionRequest) else asked
-        return cls(
-            decode,
-            is_chat=is_chat,
-            num_top=None if request.logprob_token_ids else num_top,
-            names_ids=bool(request.return_tokens_as_token_ids),
-        )
+        """Return the writer for a request; None where it asks for no logprobs."""
+        return None if request.logprobs is None or request.logprobs is False else cls(request, decode)
 
     def entries(
         self, tokens: Sequence[int], logprobs: Iterable[Mapping[int, Logprob] | None], offset: int = 0

@@ -8,7 +8,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from vllm.logprobs import Logprob
@@ -17,11 +17,11 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 
 from deployments.search.generator import EngineGenerator
-from deployments.search.tokens import Constraint, likeliest, score_at
+from deployments.search.outcome import completion
+from deployments.search.tokens import likeliest, score_at
 from vocab.decoding.generator import Place
 from vocab.decoding.rescue import Sampling, Step, rescue_words
 from vocab.decoding.select import TextScore, random_source
-from vocab.matching.text_states import State
 
 T = TypeVar("T")
 
@@ -83,7 +83,9 @@ class EngineWriter(EngineGenerator):
 
     def _with_place(self, step: Step, budget: int, source: str | None) -> Step:
         """Complete a step with the place and state after its token; ``budget`` is what was left before it."""
-        constraint, before = self._list, self._state(step.start)
+        constraint, before = self._constraint, step.start.state
+        if constraint is None or before is None:
+            raise ValueError("free text has no corners")
         state = constraint.after(before, (step.token,), budget, self.end_tokens)
         is_end = step.token in self.end_tokens
         in_word = not is_end and constraint.states.is_in_word(state)
@@ -95,36 +97,22 @@ class EngineWriter(EngineGenerator):
             is_bound=constraint.states.is_bound_by(budget - 1),
         )
 
-    @property
-    def _list(self) -> Constraint:
-        """Return the word list; without one there is no backtracking."""
-        if self._constraint is None:
-            raise ValueError("free text has no corners")
-        return self._constraint
-
-    def _state(self, place: Place) -> State:
-        return self._list.start if place.state is None else place.state
-
 
 class RescuedText:
     """One text of a request with backtracking, in parts as vLLM's outputs have them.
 
     Args:
-        named_ends: The end tokens that vLLM names as the reason of an end.
         index: Of the text among those of its request.
 
     Attributes:
         score: Of the parts so far.
     """
 
-    def __init__(
-        self, writer: EngineWriter, params: SamplingParams, share: float, named_ends: frozenset[int], index: int
-    ) -> None:
+    def __init__(self, writer: EngineWriter, params: SamplingParams, share: float, index: int) -> None:
         self.score = TextScore()
-        self.writer = writer
+        self._writer = writer
         self._params = params
         self._share = share
-        self._named_ends = named_ends
         self._index = index
         self._detokenizer = writer.new_detokenizer()
 
@@ -139,7 +127,7 @@ class RescuedText:
         random = random_source(None if params.seed is None else params.seed + self._index)
         budget = int(params.max_tokens or 0)
         found = rescue_words(
-            self.writer, budget, share=self._share, sampling=sampling, random=random, index=self._index
+            self._writer, budget, share=self._share, sampling=sampling, random=random, index=self._index
         )
         async with aclosing(found) as settled:
             async for steps in settled:
@@ -158,43 +146,22 @@ class RescuedText:
             if stop_string is not None:
                 break
         finish = done[-1].finish if stop_string is None else "stop"
-        stop_reason: int | str | None = stop_string
-        if finish == "stop" and stop_reason is None and done[-1].token in self._named_ends:
-            stop_reason = done[-1].token
         self.score = TextScore(
             self.score.log_p + math.fsum(step.log_p for step in done),
             self.score.log_mass + math.fsum(step.log_mass for step in done),
             num_tokens=self.score.num_tokens + len(done),
         )
-        return CompletionOutput(
-            index=self._index,
-            text=self._detokenizer.get_next_output_text(finish is not None, delta=True),
-            token_ids=[step.token for step in done],
-            cumulative_logprob=None,
-            logprobs=None if self._params.logprobs is None else [self._logprobs(step) for step in done],
-            finish_reason=finish,
-            stop_reason=stop_reason,
-        )
+        text = self._detokenizer.get_next_output_text(finish is not None, delta=True)
+        tokens = [step.token for step in done]
+        part = completion(self._index, text, tokens, finish, stop_string, self._writer.named_ends)
+        if self._params.logprobs is not None:
+            part.logprobs = [self._logprobs(step) for step in done]
+        return part
 
     def _logprobs(self, step: Step) -> dict[int, Logprob]:
         likeliest = step.likeliest[: self._params.logprobs]
         own = {step.token: Logprob(step.log_p)}
         return own | {token: Logprob(log_p, rank) for rank, (token, log_p) in enumerate(likeliest, 1)}
-
-
-def join_parts(parts: Sequence[CompletionOutput]) -> CompletionOutput:
-    """Join the parts of a text into one output."""
-    whole = parts[-1]
-    whole.text = "".join(part.text for part in parts)
-    whole.token_ids = [token for part in parts for token in part.token_ids]
-    if whole.logprobs is not None:
-        whole.logprobs = [entry for part in parts for entry in part.logprobs or ()]
-    return whole
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    error: Exception | None = None
 
 
 async def merge(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
@@ -203,17 +170,17 @@ async def merge(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T,
     Raises:
         Exception: What the first failing stream raised.
     """
-    items: asyncio.Queue[T | _End] = asyncio.Queue()
+    items: asyncio.Queue[T | Exception | None] = asyncio.Queue()
 
     async def put(stream: AsyncGenerator[T, None]) -> None:
-        """Put a stream's items into the queue, then its end or error."""
-        end = _End()
+        """Put a stream's items into the queue, then its error, or None."""
+        end: Exception | None = None
         try:
             async with aclosing(stream):
                 async for item in stream:
                     items.put_nowait(item)
         except Exception as error:
-            end = _End(error)
+            end = error
         items.put_nowait(end)
 
     tasks = [asyncio.create_task(put(stream)) for stream in streams]
@@ -221,12 +188,12 @@ async def merge(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T,
         num_open = len(tasks)
         while num_open:
             item = await items.get()
-            if not isinstance(item, _End):
-                yield item
-            elif item.error is not None:
-                raise item.error
-            else:
+            if isinstance(item, Exception):
+                raise item
+            if item is None:
                 num_open -= 1
+            else:
+                yield item
     finally:
         for task in tasks:
             task.cancel()

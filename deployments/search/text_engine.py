@@ -2,9 +2,10 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from dataclasses import replace
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -15,9 +16,9 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Decoding
 from deployments.search.generator import CachedSteps, EngineGenerator, end_tokens, sentence_tokens
-from deployments.search.outcome import AnswerCost, SearchOutputs
+from deployments.search.outcome import AnswerCost, completion_of
 from deployments.search.pacing import StreamPacer
-from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
+from deployments.search.rescued import EngineWriter, RescuedText, merge
 from deployments.search.tokens import Constraint, ListedLogprobs, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
@@ -38,18 +39,45 @@ SAMPLE: Final = Decoding()
 """One sample, as the engine draws it."""
 
 
+@dataclass(eq=False)
 class Generation:
-    """What an engine writes for one prompt, as it comes.
+    """What an engine is to write for one prompt, and what it writes, as it comes.
 
     Attributes:
+        prompt: As rendered.
+        options: Go to the engine with each of its requests.
         outputs: vLLM's outputs; closing them ends all that runs in the engine for it.
         cost: What was written so far has cost; None where no search or score was asked for.
     """
 
-    outputs: AsyncGenerator[RequestOutput, None]
+    prompt: Any
+    params: SamplingParams
+    request_id: str
+    decoding: Decoding
+    options: Mapping[str, Any]
+    cost: AnswerCost | None = None
+    outputs: AsyncGenerator[RequestOutput, None] = field(init=False)
 
-    def __init__(self) -> None:
-        self.cost: AnswerCost | None = None
+    @property
+    def is_delta(self) -> bool:
+        """Whether each output has new text only, as in a stream."""
+        return bool(self.params.output_kind == RequestOutputKind.DELTA)
+
+    @cached_property
+    def reference(self) -> GrammarReference | None:
+        structured = self.params.structured_outputs
+        return None if structured is None or structured.grammar is None else GrammarReference.parse(structured.grammar)
+
+    def output(self, completions: list[CompletionOutput], *, finished: bool) -> RequestOutput:
+        """Build vLLM's output from choices that a search has made."""
+        return RequestOutput(
+            request_id=self.request_id,
+            prompt=self.prompt.get("prompt"),
+            prompt_token_ids=self.prompt["prompt_token_ids"],
+            prompt_logprobs=None,
+            outputs=completions,
+            finished=finished,
+        )
 
 
 class TextEngine:
@@ -81,148 +109,133 @@ class TextEngine:
             ArtefactError: The list cannot be read here.
             VLLMValidationError: The text cannot end in time.
         """
-        generation = Generation()
-        reference = _reference_of(params)
-        outputs = self._write(generation, prompt, params, request_id, decoding, options)
+        asked = Generation(prompt, params, request_id, decoding, options)
+        outputs = self._write(asked)
         # logprobs 0 is that of the answer's own tokens; details name the masked ones too.
-        if params.logprobs and reference is not None and UNMASKED_TOP not in (params.extra_args or {}):
-            outputs = self._with_listed_logprobs(outputs, params)
+        if params.logprobs and asked.reference is not None and UNMASKED_TOP not in (params.extra_args or {}):
+            outputs = self._with_listed_logprobs(outputs, asked)
         # Without a prefill it is known beforehand that a text can end in time.
-        if reference is not None and reference.place is not None:
-            outputs = self._check_fit(outputs, params)
-        generation.outputs = outputs
-        return generation
+        if asked.reference is not None and asked.reference.place is not None:
+            outputs = self._check_fit(outputs, asked)
+        asked.outputs = outputs
+        return asked
 
-    def _write(
-        self,
-        generation: Generation,
-        prompt: Any,
-        params: SamplingParams,
-        request_id: str,
-        decoding: Decoding,
-        options: Mapping[str, Any],
-    ) -> AsyncGenerator[RequestOutput, None]:
+    def _write(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
         """Dispatch a request by its search: pass it on, or backtrack, score or search."""
+        decoding = asked.decoding
         if decoding.is_plain:
-            return self._sample(prompt, params, request_id, options)
+            return self._sample(asked)
         if decoding.rescue:
-            return self._rescue(generation, prompt, params, request_id, decoding.rescue, options)
-        if max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1:
-            return self._score(generation, prompt, params, request_id, options)
-        return self._search(generation, prompt, params, request_id, decoding, options)
+            parts = self._rescue(asked)
+        elif decoding.search_width > 1:
+            parts = self._search_sentences(asked)
+        elif max(decoding.num_beams, decoding.best_of) > 1:
+            return self._search(asked)
+        else:
+            return self._score(asked)
+        return parts if asked.is_delta else _joined(parts)
 
-    def _sample(
-        self, prompt: Any, params: SamplingParams, request_id: str, options: Mapping[str, Any]
-    ) -> AsyncGenerator[RequestOutput, None]:
+    def _sample(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
         """Return the engine's own samples."""
-        num_copies = 1
+        params, num_copies = asked.params, 1
         if params.n > 1 and params.temperature < _GREEDY_BELOW:
             # vLLM refuses several texts at temperature 0, which are the same; OpenAI does not.
             num_copies, params.n = params.n, 1
+        options = {**asked.options, "trace_headers": trace_headers()}
         answer: AsyncGenerator[RequestOutput, None]
-        answer = self._client.generate(prompt, params, request_id, **{**options, "trace_headers": trace_headers()})
-        if params.output_kind == RequestOutputKind.DELTA:
+        answer = self._client.generate(asked.prompt, params, asked.request_id, **options)
+        if asked.is_delta:
             answer = self.pacer.pace(answer, _is_finished)
         return answer if num_copies == 1 else _copied(answer, num_copies)
 
-    async def _search(
-        self,
-        generation: Generation,
-        prompt: Any,
-        params: SamplingParams,
-        request_id: str,
-        decoding: Decoding,
-        options: Mapping[str, Any],
-    ) -> AsyncGenerator[RequestOutput, None]:
-        """Answer by beams, candidates or sentences; yield the chosen texts as vLLM's outputs."""
-        [generator] = await self._generators(EngineGenerator, prompt, params, request_id, options)
-        outputs = self._outputs(request_id, prompt, generator)
-        try:
-            if decoding.search_width > 1:
-                async with aclosing(_by_sentences(generation, generator, params, decoding, outputs)) as found:
-                    async for output in found:
-                        yield output
+    async def _search(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
+        """Answer by beam search, or with the best of several samples."""
+        decoding, params = asked.decoding, asked.params
+        async with self._generators(EngineGenerator, asked) as [generator]:
+            if decoding.num_beams > 1:
+                no_repeat = decoding.no_repeat_ngram_size or 0
+                rules = BeamRules(decoding.num_beams, decoding.length_penalty, decoding.early_stopping, no_repeat)
+                beams = await search_beams(generator, rules, params.max_tokens, params.n)
+                texts = [found.continuation for found in beams]
             else:
-                texts = await _whole_texts(generator, params, decoding)
-                generation.cost = AnswerCost(TextScore.of(texts[0]), generator.num_tokens)
-                yield outputs.whole(texts)
-        finally:
-            await generator.close()
+                texts = await choose_candidates(
+                    generator,
+                    params.max_tokens,
+                    num_candidates=decoding.best_of,
+                    num_chosen=params.n,
+                    select=decoding.select,
+                    seed=params.seed,
+                )
+            asked.cost = AnswerCost(TextScore.of(texts[0]), generator.num_tokens)
+            completions = [completion_of(text, generator.named_ends, index) for index, text in enumerate(texts)]
+            yield asked.output(completions, finished=True)
 
-    async def _rescue(
-        self,
-        generation: Generation,
-        prompt: Any,
-        params: SamplingParams,
-        request_id: str,
-        share: float,
-        options: Mapping[str, Any],
-    ) -> AsyncGenerator[RequestOutput, None]:
-        """Answer with backtracking: yield a stream's parts as soon as they stay, else the whole texts."""
-        writers = await self._generators(EngineWriter, prompt, params, request_id, options, params.n)
-        outputs = self._outputs(request_id, prompt, writers[0])
-        texts = [RescuedText(writer, params, share, outputs.named_ends, index) for index, writer in enumerate(writers)]
-        parts: dict[int, list[CompletionOutput]] = {index: [] for index in range(params.n)}
-        num_open = params.n
-        try:
+    async def _search_sentences(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
+        """Search sentence by sentence; yield the parts as they are chosen."""
+        decoding, params, parts = asked.decoding, asked.params, list[Continuation]()
+        async with self._generators(EngineGenerator, asked) as [generator]:
+            sentences = search_sentences(
+                generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
+            )
+            async with aclosing(sentences) as found:
+                async for part in found:
+                    parts.append(part)
+                    asked.cost = AnswerCost(TextScore.of(*parts), generator.num_tokens)
+                    completion = completion_of(part, generator.named_ends)
+                    yield asked.output([completion], finished=part.finish != "sentence")
+
+    async def _rescue(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
+        """Answer with backtracking; yield the parts of the texts as soon as they stay."""
+        params, num_open = asked.params, asked.params.n
+        async with self._generators(EngineWriter, asked, params.n) as writers:
+            texts = [RescuedText(writer, params, asked.decoding.rescue, index) for index, writer in enumerate(writers)]
             async with aclosing(merge([text.parts() for text in texts])) as found:
                 async for part in found:
-                    generation.cost = AnswerCost(texts[0].score, sum(writer.num_tokens for writer in writers))
+                    asked.cost = AnswerCost(texts[0].score, sum(writer.num_tokens for writer in writers))
                     num_open -= part.finished()
-                    if params.output_kind == RequestOutputKind.DELTA:
-                        yield outputs.of([part], finished=num_open == 0)
-                    else:
-                        parts[part.index].append(part)
-            if params.output_kind != RequestOutputKind.DELTA:
-                yield outputs.of([join_parts(of_text) for of_text in parts.values()], finished=True)
-        finally:
-            for writer in writers:
-                await writer.close()
+                    yield asked.output([part], finished=num_open == 0)
 
+    @asynccontextmanager
     async def _generators(
-        self,
-        kind: type[Generator],
-        prompt: Any,
-        params: SamplingParams,
-        request_id: str,
-        options: Mapping[str, Any],
-        number: int = 1,
-    ) -> list[Generator]:
-        """Make ``number`` generators of a kind for one request, each with cached steps of its own."""
-        if "prompt_token_ids" not in prompt:
+        self, kind: type[Generator], asked: Generation, number: int = 1
+    ) -> AsyncIterator[list[Generator]]:
+        """Make ``number`` generators of a kind for one request, each with cached steps of its own; close them."""
+        if "prompt_token_ids" not in asked.prompt:
             raise VLLMValidationError("A search needs a prompt of tokens.", parameter="messages")
-        if params.max_tokens is None:
+        if asked.params.max_tokens is None:
             raise VLLMValidationError("A search needs to know how many tokens it may take.", parameter="max_tokens")
-        constraint = await self._constraint(params)
-        return [
+        constraint = await self._constraint(asked)
+        generators = [
             kind(
                 self._client,
-                prompt,
-                params,
-                f"{request_id}-{index}" if number > 1 else request_id,
+                asked.prompt,
+                asked.params,
+                f"{asked.request_id}-{index}" if number > 1 else asked.request_id,
                 constraint=constraint,
                 sentence_tokens=self._sentence_tokens,
                 cached=CachedSteps(uuid4().hex, self._unused_names) if self._keeps_steps else None,
-                options=options,
+                options=asked.options,
             )
             for index in range(number)
         ]
-
-    def _outputs(self, request_id: str, prompt: Any, generator: EngineGenerator) -> SearchOutputs:
-        return SearchOutputs(request_id, prompt, self._client.renderer.get_eos_token_id(), generator.end_tokens)
+        try:
+            yield generators
+        finally:
+            for generator in generators:
+                await generator.close()
 
     async def _check_fit(
-        self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
+        self, answer: AsyncGenerator[RequestOutput, None], asked: Generation
     ) -> AsyncGenerator[RequestOutput, None]:
         """Refuse an answer whose text cannot end within ``max_tokens`` after its prefill, else yield it."""
         async with aclosing(answer):
-            constraint = await self._constraint(params)
+            constraint = await self._constraint(asked)
             fewest = None if constraint is None else constraint.states.tokens_to_end(constraint.start)
             if fewest is None:
                 raise VLLMValidationError(
                     "No word of the list can follow the text that was begun.", parameter="messages"
                 )
-            if (params.max_tokens or 0) < fewest:
+            if (asked.params.max_tokens or 0) < fewest:
                 raise VLLMValidationError(
                     f"'max_tokens' must be at least {fewest}: the text that was begun cannot end within fewer tokens.",
                     parameter="max_tokens",
@@ -231,15 +244,15 @@ class TextEngine:
                 yield output
 
     async def _with_listed_logprobs(
-        self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
+        self, answer: AsyncGenerator[RequestOutput, None], asked: Generation
     ) -> AsyncGenerator[RequestOutput, None]:
         """Yield an answer with only those logprobs that its word list allows."""
-        constraint = await self._constraint(params)
+        constraint, params = await self._constraint(asked), asked.params
         listed = ListedLogprobs(
             constraint,
             self._textless & end_tokens(self._client, params),
             params.logprob_token_ids or (),
-            is_delta=params.output_kind == RequestOutputKind.DELTA,
+            is_delta=asked.is_delta,
         )
         async with aclosing(answer):
             async for output in answer:
@@ -249,33 +262,26 @@ class TextEngine:
                     await asyncio.sleep(0)
                 yield output
 
-    async def _constraint(self, params: SamplingParams) -> Constraint | None:
+    async def _constraint(self, asked: Generation) -> Constraint | None:
         """Return a request's word list with its states on this node; None without a list."""
-        if (reference := _reference_of(params)) is None:
+        if asked.reference is None:
             return None
         # A list less some words takes a while to make.
-        return Constraint(reference, await asyncio.to_thread(self._lists.for_text, reference))
+        return Constraint(asked.reference, await asyncio.to_thread(self._lists.for_text, asked.reference))
 
-    async def _score(
-        self,
-        generation: Generation,
-        prompt: Any,
-        params: SamplingParams,
-        request_id: str,
-        options: Mapping[str, Any],
-    ) -> AsyncGenerator[RequestOutput, None]:
+    async def _score(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
         """Yield the engine's own sample as the answer, and record what it cost."""
+        params, is_delta = asked.params, asked.is_delta
         is_silent = params.logprobs is None
         params.logprobs = params.logprobs or 0
         params.flat_logprobs = True
-        is_delta = params.output_kind == RequestOutputKind.DELTA
         is_masked = params.structured_outputs is not None
         score, num_tokens = TextScore(), 0
         sent: dict[int, tuple[int, int]] = {}
         if is_delta:
             # Where vLLM joins parts that were not read in time, it forgets what the mask left.
             params.output_kind = RequestOutputKind.CUMULATIVE
-        outputs = self._client.generate(prompt, params, request_id, **options)
+        outputs = self._client.generate(asked.prompt, params, asked.request_id, **asked.options)
         async with aclosing(self.pacer.pace(outputs, _is_finished) if is_delta else outputs) as answer:
             async for output in answer:
                 for completion in output.outputs:
@@ -286,17 +292,12 @@ class TextEngine:
                     num_tokens += len(completion.token_ids)
                     if is_silent:
                         completion.logprobs = completion.cumulative_logprob = None
-                generation.cost = AnswerCost(score, num_tokens)
+                asked.cost = AnswerCost(score, num_tokens)
                 yield output
 
 
 def _is_finished(output: RequestOutput) -> bool:
     return bool(output.finished)
-
-
-def _reference_of(params: SamplingParams) -> GrammarReference | None:
-    grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
-    return None if grammar is None else GrammarReference.parse(grammar)
 
 
 async def _copied(answer: AsyncGenerator[RequestOutput, None], number: int) -> AsyncGenerator[RequestOutput, None]:
@@ -306,42 +307,17 @@ async def _copied(answer: AsyncGenerator[RequestOutput, None], number: int) -> A
             yield output
 
 
-async def _by_sentences(
-    generation: Generation,
-    generator: EngineGenerator,
-    params: SamplingParams,
-    decoding: Decoding,
-    outputs: SearchOutputs,
-) -> AsyncGenerator[RequestOutput, None]:
-    """Search sentence by sentence: yield a stream's parts as they are chosen, else the whole text."""
-    parts = list[Continuation]()
-    sentences = search_sentences(
-        generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
-    )
-    async with aclosing(sentences) as found:
-        async for part in found:
-            parts.append(part)
-            generation.cost = AnswerCost(TextScore.of(*parts), generator.num_tokens)
-            if params.output_kind == RequestOutputKind.DELTA:
-                yield outputs.part(part)
-    if params.output_kind != RequestOutputKind.DELTA:
-        yield outputs.join_parts(parts)
-
-
-async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decoding: Decoding) -> list[Continuation]:
-    """Find whole texts by beam search, or choose the best of several samples."""
-    if decoding.num_beams > 1:
-        no_repeat = decoding.no_repeat_ngram_size or 0
-        rules = BeamRules(decoding.num_beams, decoding.length_penalty, decoding.early_stopping, no_repeat)
-        return [found.continuation for found in await search_beams(generator, rules, params.max_tokens, params.n)]
-    return await choose_candidates(
-        generator,
-        params.max_tokens,
-        num_candidates=decoding.best_of,
-        num_chosen=params.n,
-        select=decoding.select,
-        seed=params.seed,
-    )
+async def _joined(parts: AsyncGenerator[RequestOutput, None]) -> AsyncGenerator[RequestOutput, None]:
+    """Yield the parts of an answer as one output."""
+    whole: RequestOutput | None = None
+    async with aclosing(parts):
+        async for part in parts:
+            if whole is None:
+                whole = part
+            else:
+                whole.add(part, aggregate=True)
+    if whole is not None:
+        yield whole
 
 
 def _keep_new(completion: CompletionOutput, num_tokens: int, num_characters: int) -> tuple[int, int]:

@@ -73,7 +73,11 @@ def score_at(output: CompletionOutput, position: int, *, is_masked: bool = True)
     logprobs, token = _logprobs(output), output.token_ids[position]
     one = logprobs[position][token]
     rank = logprobs.ranks[logprobs.start_indices[position]] if isinstance(logprobs, FlatLogprobs) else one.rank
-    return TokenScore(_finite(one.logprob), *(_masses(rank) if is_masked else (0.0, 0.0)))
+    try:
+        log_mass, log_weight = unpack(rank or 0) if is_masked else (0.0, 0.0)
+    except ValueError as error:
+        raise EngineStepError(str(error)) from None
+    return TokenScore(_finite(one.logprob), log_mass, log_weight)
 
 
 def likeliest(output: CompletionOutput, position: int = 0) -> list[tuple[int, float]]:
@@ -94,13 +98,6 @@ def _logprobs(output: CompletionOutput) -> Any:
     if logprobs is None or len(logprobs) != len(output.token_ids):
         raise EngineStepError("the engine did not say how likely its tokens are")
     return logprobs
-
-
-def _masses(rank: int | None) -> tuple[float, float]:
-    try:
-        return unpack(rank or 0)
-    except ValueError as error:
-        raise EngineStepError(str(error)) from None
 
 
 def _finite(log_p: float) -> float:

@@ -12,13 +12,6 @@ NO_REPEAT_NGRAM_SIZE: Final = 4
 
 MAX_NGRAM_SIZE: Final = 64
 
-MAX_HEADER_BYTES: Final = 64 * 1024
-"""Costs its size. HAProxy (``deployments/haproxy.cfg``) ends what is beyond that."""
-
-MAX_HEADERS: Final = 100
-"""Costs a tuple each. Set by the request with 10,000 headers;
-browsers behind proxies send about 40."""
-
 MAX_JSON_DEPTH: Final = 64
 """Costs a stack frame of the JSON decoder each, whose own limit is 200. A deep JSON schema needs 20."""
 

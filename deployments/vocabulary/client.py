@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from cachetools import LRUCache
+from ray.actor import ActorHandle
 from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import ENGINE_START_S, ResolvedVocabulary, VocabularySpec
@@ -35,13 +36,20 @@ _Resolved: TypeAlias = tuple[ResolvedVocabulary, float]
 
 
 class VocabularyClient:
-    """Ask the vocabulary deployment, and remember the last ``max_resolved`` vocabularies, 1 KB each."""
+    """Ask the vocabulary deployment, and remember the last ``max_resolved`` vocabularies, 1 KB each.
+
+    Offline, an actor with the same methods stands for the deployment.
+    """
 
     def __init__(
-        self, handle: DeploymentHandle, max_resolved: int, *, clock: Callable[[], float] = time.monotonic
+        self,
+        handle: DeploymentHandle | ActorHandle[Any],
+        max_resolved: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._handle = handle
-        self._by_grpc = by_grpc(handle)
+        self._by_grpc = handle if isinstance(handle, ActorHandle) else by_grpc(handle)
         self._watch = Watch(partial(has_no_replica, handle))
         self._clock = clock
         self._resolved = SingleFlight(max_resolved, cancels_unwanted=True)

@@ -21,7 +21,7 @@ from limits import RateLimitItemPerHour
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.metrics import COMPILE_SECONDS, LISTS
 from deployments.process_setup import run_ready_hook, set_up_process
-from deployments.rates import IN_MEMORY, RateExceededError, Rates
+from deployments.rates import IN_MEMORY, Rates
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
@@ -200,14 +200,13 @@ class Vocabulary:
         """
         if (most := self._settings.key(owner).lists_per_hour) is None:
             return
-        try:
-            await self._rates.take("lists", most, owner, window=RateLimitItemPerHour)
-        except RateExceededError as error:
+        state = await self._rates.take("lists", most, owner, window=RateLimitItemPerHour)
+        if state is not None and state.is_exceeded:
             raise CompileQueueError(
                 f"This key may have {most} new lists compiled in an hour, and has had them. Use one of those again, or "
-                f"try again in {error.state.reset_s} s.",
-                error.state.reset_s,
-            ) from None
+                f"try again in {state.reset_s} s.",
+                state.reset_s,
+            )
 
     def _count_compiled(self, compiled: Compiled) -> Compiled:
         """Count a compiled or stored list in the statistics, and log it; return it."""

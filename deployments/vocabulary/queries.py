@@ -4,14 +4,14 @@ import asyncio
 import gc
 import json
 import sys
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Final, NamedTuple, TypeAlias
+
+from cachetools import LRUCache, cached
 
 from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
@@ -24,6 +24,7 @@ from vocab.lists.lemmas import KnownLemmas, group_by_lemma
 from vocab.lists.levels import levels_here
 from vocab.lists.wordlists import (
     AskedSource,
+    Unit,
     WordList,
     check_known,
     inline_word_list,
@@ -35,7 +36,7 @@ from vocab.lists.wordlists import (
 )
 from vocab.matching.structure.answers import listed_strings
 from vocab.matching.structure.schema import PreparedSchema
-from vocab.options import ListOptions
+from vocab.options import Case, ListOptions
 from vocab.readings import check_readings, has_readings, readings_of
 from vocab.text.checker import ListForms, TextChecker
 from vocab.text.formats import MAX_PLACES, Format, NamedReport, render_reports
@@ -102,68 +103,24 @@ class _CachedList:
             self._forms = self._forms or ListForms(self.word_list, self._options)
             return self._forms
 
-    @cached_property
-    def num_bytes(self) -> int:
-        """Estimate the bytes of the words with their forms, also where these are not made yet."""
-        words = self.word_list.words
-        return sum(map(sys.getsizeof, words)) + len(words) * _FORM_BYTES
+
+def _num_bytes(cached_list: _CachedList) -> int:
+    """Estimate the bytes of the words with their forms, also where these are not made yet."""
+    words = cached_list.word_list.words
+    return sum(map(sys.getsizeof, words)) + len(words) * _FORM_BYTES
 
 
-class _Cache:
-    """Lists that were read, up to ``max_bytes`` together, each read once for all who ask meanwhile. Used by threads.
-
-    The first to go is the least recently used of the key that has the most bytes here: who looks through all languages
-    loses its own lists, and not the one that others use.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._lists: OrderedDict[Hashable, tuple[str, Future[_CachedList]]] = OrderedDict()
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        return len(self._lists)
-
-    def get(self, key: Hashable, owner: str, read: Callable[[], _CachedList]) -> _CachedList:
-        """Return a list, read once for all who ask; one that is too large is not cached."""
-        with self._lock:
-            known = self._lists.get(key)
-            if known is not None:
-                self._lists.move_to_end(key)
-            else:
-                made = Future[_CachedList]()
-                self._lists[key] = owner, made
-        if known is not None:
-            return known[1].result()
-        try:
-            found = read()
-            # Before others may ask for it, as it takes a while.
-            num_bytes = found.num_bytes
-        except BaseException as error:
-            with self._lock:
-                del self._lists[key]
-            made.set_exception(error)
-            raise
-        made.set_result(found)
-        with self._lock:
-            if num_bytes > self._max_bytes:
-                del self._lists[key]
-            self._shrink()
-        # What reading leaves has cycles, and long lists of few objects would lie there for hours: 100 MB each.
-        gc.collect()
-        return found
-
-    def _shrink(self) -> None:
-        """Drop lists of the key that has the most bytes, until all fit ``max_bytes``."""
-        while True:
-            done = [(key, owner, one.result()) for key, (owner, one) in self._lists.items() if one.done()]
-            of_owner = Counter[str]()
-            for _, owner, one in done:
-                of_owner[owner] += one.num_bytes
-            if of_owner.total() <= self._max_bytes:
-                return
-            [(loudest, _)] = of_owner.most_common(1)
-            del self._lists[next(key for key, owner, _ in done if owner == loudest)]
+def _read_list(
+    folder: Path | None, lang: str, source: AskedSource, safe: bool, unit: Unit, case: Case, _: Stamp
+) -> _CachedList:
+    """Read a list; its stamp tells the cache one version of a file from the next."""
+    word_list = load_word_list(lang, folder, source=source, safe=safe)
+    if unit == "lemma":
+        word_list = group_by_lemma(word_list)
+    # What reading leaves has cycles, and long lists of few objects would lie there for hours: 100 MB each.
+    gc.collect()
+    # Numbers and marks make no difference to the words.
+    return _CachedList(word_list, ListOptions(case=case))
 
 
 class ListQueries:
@@ -174,7 +131,9 @@ class ListQueries:
         self._limits = limits
         self._pool = ThreadPoolExecutor(THREADS, "lists")
         self._semaphore = FairSemaphore(THREADS, MAX_WAITING, MAX_WAIT_S, share_of_key=1 / THREADS)
-        self._cache = _Cache(MAX_CACHED_BYTES)
+        # Each is read once for all who ask meanwhile.
+        lists: LRUCache[Any, _CachedList] = LRUCache(MAX_CACHED_BYTES, getsizeof=_num_bytes)
+        self._read_list = cached(lists, condition=Condition())(_read_list)
 
     async def answer(self, question: Question, owner: str = NO_OWNER) -> bytes:
         """Answer a question, in a turn of the key ``owner``; return the bytes that are sent.
@@ -186,7 +145,7 @@ class ListQueries:
         """
         try:
             async with self._semaphore.take(1, owner):
-                future = asyncio.wrap_future(self._pool.submit(self._answer, question, owner))
+                future = asyncio.wrap_future(self._pool.submit(self._answer, question))
                 try:
                     return await asyncio.shield(future)
                 finally:
@@ -204,10 +163,10 @@ class ListQueries:
         except (VocabularyError, OverloadedError) as error:
             return error.with_traceback(None)
 
-    def _answer(self, question: Question, owner: str) -> bytes:
+    def _answer(self, question: Question) -> bytes:
         if isinstance(question, AskCheck):
-            return self._check(question, owner)
-        return _json(self._words(question, owner) if isinstance(question, AskWords) else self._vocabularies())
+            return self._check(question)
+        return _json(self._words(question) if isinstance(question, AskWords) else self._vocabularies())
 
     def _vocabularies(self) -> dict[str, Any]:
         files, cleaned = list_files(self._folder), cleaned_languages()
@@ -222,9 +181,9 @@ class ListQueries:
         ]
         return {"object": "list", "data": data}
 
-    def _words(self, asked: AskWords, owner: str) -> dict[str, Any]:
+    def _words(self, asked: AskWords) -> dict[str, Any]:
         """Return a page of a list's words that contain the query, each with rank and lemma."""
-        word_list = self._load(VocabularySpec(lang=asked.name), owner).word_list
+        word_list = self._load(VocabularySpec(lang=asked.name)).word_list
         found = words_with(word_list, asked.query)
         lemmas = KnownLemmas.of_language(word_list.language)
         end = asked.offset + asked.limit
@@ -238,10 +197,10 @@ class ListQueries:
             ],
         }
 
-    def _check(self, asked: AskCheck, owner: str) -> bytes:
+    def _check(self, asked: AskCheck) -> bytes:
         """Check a text against a list; return the report in the form asked for."""
         spec = asked.spec.resolve_level(self._folder)
-        found = self._load(spec, owner)
+        found = self._load(spec)
         word_list, forms = found.word_list, found.forms()
         spec.changes.check(word_list.language)
         if asked.with_readings:
@@ -257,21 +216,12 @@ class ListQueries:
             report = replace(report, readings=readings_of(text, [word[:2] for word in words], word_list.language))
         return render_reports([NamedReport(None, report, pointers)], asked.form).encode()
 
-    def _load(self, spec: VocabularySpec, owner: str) -> _CachedList:
+    def _load(self, spec: VocabularySpec) -> _CachedList:
         """Return a list, from the cache or read; a client's own list is not cached."""
         if spec.words is not None or spec.lang is None:
             return _CachedList(inline_word_list(spec.words or (), spec.lang), spec.options)
-        lang = spec.lang
-        stamp = stamp_of(lang, spec.source, self._folder)
-
-        def read() -> _CachedList:
-            word_list = load_word_list(lang, self._folder, source=spec.source, safe=spec.safe)
-            if spec.unit == "lemma":
-                word_list = group_by_lemma(word_list)
-            # Numbers and marks make no difference to the words.
-            return _CachedList(word_list, ListOptions(case=spec.case))
-
-        return self._cache.get((lang, spec.source, spec.safe, spec.unit, spec.case, stamp), owner, read)
+        stamp = stamp_of(spec.lang, spec.source, self._folder)
+        return self._read_list(self._folder, spec.lang, spec.source, spec.safe, spec.unit, spec.case, stamp)
 
 
 def stamp_of(lang: str, source: AskedSource, wordlist_dir: Path | None) -> Stamp:

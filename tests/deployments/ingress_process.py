@@ -32,7 +32,7 @@ class Writer(StandIn):
 
     async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
         if isinstance(request, RowsRequest) and request.body["prompt"] == "large":
-            yield {"shape": [1, ROWS], "vocab_size": ROWS, "prompt_tokens": 1}
+            yield {"shape": [1, ROWS], "prompt_tokens": 1}
             yield np.ones((1, ROWS), np.float32)
             return
         text = request.body["messages"][-1]["content"] if "messages" in request.body else ""

@@ -29,6 +29,7 @@ from deployments.contract import (
     VocabularySpec,
     WordToolRequest,
     prompts_of,
+    usage,
 )
 from deployments.errors import EngineError
 from deployments.ingress.replicas import Backend
@@ -139,7 +140,7 @@ class StandIn(Backend):
     def check_room(self, owner: str) -> None:
         """There is always room."""
 
-    async def is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         return self.ready
 
     async def context_length(self) -> int | None:
@@ -157,7 +158,6 @@ async def _rows(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsIte
     num_top = body.get("top_logprobs")
     yield {
         "shape": [len(prompts), num_top or NUM_TOKENS],
-        "vocab_size": NUM_TOKENS,
         "prompt_tokens": sum(map(len, prompts)),
     }
     for start in range(0, len(prompts), 2):
@@ -175,7 +175,12 @@ async def _rows(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsIte
 
 async def _scores(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:
     tokens = body["token_ids"]
-    yield {"logprobs": [-float(token) for token in tokens], "prompt_tokens": len(body["prompt"]) + len(tokens)}
+    yield {
+        "object": "token_logprobs",
+        "model": body.get("model", "stand-in"),
+        "logprobs": [-float(token) for token in tokens],
+        "usage": usage(len(body["prompt"]) + len(tokens), 0),
+    }
 
 
 async def _table(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:

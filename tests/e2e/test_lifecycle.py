@@ -108,7 +108,8 @@ def timed(ask: Callable[[], httpx.Response]) -> tuple[float, httpx.Response]:
 
 
 def assert_may_come_back(answer: httpx.Response) -> None:
-    assert answer.status_code == 503, answer.text
+    # 502 where the ingress that had the request ended.
+    assert answer.status_code in (502, 503), answer.text
     assert int(answer.headers["retry-after"]) > 0
     assert answer.json()["error"]["code"] == "overloaded"
 
@@ -194,7 +195,6 @@ def test_a_service_whose_controller_was_killed_is_ready_all_along(world: World) 
     world.kill("ray::ServeController")
     statuses, slowest = world.readiness(75)
     assert statuses == {200}
-    # It waits half a second for a controller.
     assert slowest < 4
     assert world.chat(KNOWN).status_code == 200
     world.wait_until_good()

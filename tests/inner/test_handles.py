@@ -13,7 +13,7 @@ from ray.serve.handle import DeploymentResponse, DeploymentResponseGenerator
 
 from deployments.contract import Caller, Decoding, TextRequest, VocabularySpec
 from deployments.ingress.replicas import Backend
-from deployments.ray_private import has_no_replica
+from deployments.ray_private import has_no_replica, has_replica
 from deployments.settings.service import Settings
 from deployments.single_flight import Watch
 
@@ -32,6 +32,8 @@ def test_there_is_none_where_the_last_one_is_known_to_be_gone() -> None:
     # What is not known yet may be there.
     assert not has_no_replica(handle(None))
     assert not has_no_replica(handle({}, is_populated=False))
+    for known, there_is in ((handle({"one": object()}), True), (handle({}), False), (handle(None), False)):
+        assert has_replica(known) == there_is
 
 
 async def test_a_watch_passes_over_who_has_just_left(monkeypatch: pytest.MonkeyPatch) -> None:

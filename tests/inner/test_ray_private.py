@@ -16,8 +16,6 @@ def test_rays_engine_has_what_is_read_and_set() -> None:
     engine = ray_private.VLLMEngine(configuration.engine_config(settings))
     used = {"_engine_client", "_oai_models", "_oai_serving_chat", "_oai_serving_completion"}
     assert used <= vars(engine).keys()
-    # What ``set_serving_tokenization`` sets is what the server's methods look for.
-    assert "_oai_serving_tokenization" in inspect.getsource(ray_private.VLLMEngine)
 
 
 def test_rays_server_starts_its_engine_where_the_replica_replaces_it() -> None:

@@ -139,7 +139,6 @@ class Backlog:
                 self._give_up(max(self._streams, key=lambda one: len(one.waiting)))
 
     def _give_up(self, stream: _Stream) -> None:
-        """Drop a stream's waiting bytes and stop reading its events."""
         self._take(stream, len(stream.waiting))
         stream.is_given_up = True
         if stream.reading is not None:

@@ -10,7 +10,7 @@ from deployments.errors import EngineError
 from deployments.protocol.rules import AUTHOR_FIELDS
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
-from vocab.lists.wordlists import WordList, language_of, unspaced_language
+from vocab.lists.wordlists import WordList, language_of
 from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
 from vocab.text.reader import ReadWord, TextReader
 
@@ -27,19 +27,17 @@ class AuthoredText:
 
     Attributes:
         controls: For the engine.
+        listed: The list; a word beyond its N is new.
         word_list: The list, new words included.
         reader: Of the texts, new words included.
-        n_words: A word beyond it is new.
-        lang: The list's name, for lemmas.
         must_use: As the author asked, in the order of ``controls.must_use``.
         added: The numbers of added words, which are never new.
     """
 
     controls: Controls
+    listed: NodeList
     word_list: WordList
     reader: TextReader
-    n_words: int
-    lang: str | None
     must_use: tuple[AskedWord, ...]
     added: frozenset[int]
 
@@ -50,7 +48,7 @@ class AuthoredText:
         Raises:
             EngineError: With status 400; the model's tokenizer cannot spell one that is required.
         """
-        if listed.is_cut_anyhow:
+        if listed.options.segmentation == "any":
             raise EngineError(
                 400,
                 "What an author asks is counted by the longest match: leave out 'vocab.segmentation': 'any', or "
@@ -60,7 +58,7 @@ class AuthoredText:
         new, reader = author.new_words, listed.reader
         new_words = None
         if new is not None:
-            reader = listed.reader_with_new_words(new.n_words)
+            reader = listed.reader_of(listed.options, new.n_words)
             new_words = NewWords(new.n_words, NewWords.spacing_of(new.per_100), new.max_words or UNLIMITED)
         controls = Controls(
             new_words,
@@ -72,14 +70,13 @@ class AuthoredText:
         )
         added = frozenset(number for word in listed.changes.extra_words for number in reader.numbers(word))
         word_list = listed.listed.word_list.up_to(listed.n_words if new is None else new.n_words)
-        return cls(controls, word_list, reader, listed.n_words, listed.lang, author.must_use, added)
+        return cls(controls, listed, word_list, reader, author.must_use, added)
 
     def logit_bias(self, tokenizer: Any) -> dict[str, float]:
         """Return the bias of required words' first tokens, by token id; half where a word has more tokens."""
         bias: dict[str, float] = {}
-        is_unspaced = unspaced_language(self.lang) is not None
         for asked in self.must_use:
-            for written in (asked.word,) if is_unspaced else (f" {asked.word}", asked.word.capitalize()):
+            for written in (asked.word,) if self.word_list.is_unspaced else (f" {asked.word}", asked.word.capitalize()):
                 tokens = tokenizer.encode(written, add_special_tokens=False)
                 first = tokenizer.decode(tokens[:1]).strip()
                 # Bytes that begin a character begin many others too.
@@ -138,7 +135,8 @@ class AuthoredText:
             return []
         # Of a lemma, the most frequent form.
         entries = {rank: entry for rank, entry in reversed(list(self.word_list.ranked())) if rank in first}
-        lemmas = KnownLemmas.of_language(language_of(self.lang)) if self.lang else None
+        lang = self.listed.lang
+        lemmas = KnownLemmas.of_language(language_of(lang)) if lang else None
         return [
             {
                 "word": entries[word.number],
@@ -153,7 +151,7 @@ class AuthoredText:
 
     def _is_new(self, word: ReadWord) -> bool:
         """Return whether a word is beyond the first N and not one that the request added."""
-        return word.number > self.n_words and word.number not in self.added
+        return word.number > self.listed.n_words and word.number not in self.added
 
 
 def _required_word(asked: AskedWord, index: int, listed: NodeList) -> RequiredWord:

@@ -75,8 +75,11 @@ class BatchLineAnswerer:
             chat = self._reader.read(request.body)
             list_param = chat.list_param
             # Both before its turn, so that a free sequence is used at once.
+            vocabulary = None
             try:
-                vocabulary = await self._vocabulary(chat)
+                if chat.vocabulary is not None:
+                    vocabulary = await self._vocabularies.resolve(chat.vocabulary)
+                    check_max_tokens(chat, vocabulary)
             except OverloadedError:
                 # The vocabulary deployment is being replaced; a line is not refused for it.
                 return await _not_started()
@@ -95,19 +98,11 @@ class BatchLineAnswerer:
                 logger.exception("line %s failed", request.request_id)
             return error
 
-    async def _vocabulary(self, chat: ChatRequest) -> ResolvedVocabulary | None:
-        if chat.vocabulary is None:
-            return None
-        vocabulary = await self._vocabularies.resolve(chat.vocabulary)
-        check_max_tokens(chat, vocabulary)
-        return vocabulary
-
     async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, caller: Caller) -> LineAnswer:
         request = TextRequest({**chat.body, "priority": self._priority}, vocabulary, chat.decoding, caller)
         async with aclosing(self._chats.answer(request)) as items:
-            async for item in items:
-                return item if isinstance(item, dict) else error_of(item, caller.request_id)
-        return InternalError(caller.request_id)
+            item = await anext(items, None)
+            return item if isinstance(item, dict) else error_of(item, caller.request_id)
 
 
 async def _not_started() -> LineAnswer:

@@ -7,18 +7,18 @@ engine gives pieces (``pieces``), the gate lets listed ones pass (``gate``), the
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import Answer, ChatBody, Decoding, Part, ResolvedVocabulary, TextRequest
+from deployments.contract import Answer, ChatBody, Part, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
 from deployments.metrics import ANSWERS
 from deployments.protocol.listed_json import json_field, listed_schema, named_tool
-from deployments.protocol.rules import AUTHOR_FIELDS, DETAILS, asked_of
+from deployments.protocol.rules import DETAILS, asked_of, check_supported
 from deployments.ray_private import engine_client
 from deployments.replica import prompt
 from deployments.replica.answers.authoring import AuthoredText
@@ -29,11 +29,11 @@ from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import reader_after_prompts, reader_after_text
-from deployments.replica.prompt import Prompts, convert_tokens, hint_line, text_of, with_line
+from deployments.replica.prompt import Prompts, hint_line, text_of, with_line
 from deployments.search.text_engine import TextEngine
 from deployments.search.token_details import DetailWriter, requested_top_k
 from deployments.settings.service import Settings
-from vocab.automaton.tokenizer import TokenizerFacts, has_own_spelling
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.structure.answers import AnswerReader
 from vocab.text.reader import TextReader
@@ -46,26 +46,6 @@ _ANSWER_SHARE: Final = 4
 _MARKER_TOKENS: Final = 4
 """Of the mark that ends its thinking; models have one of 1 to 3 tokens."""
 
-_NEEDS_AUTOMATON: Final = frozenset(
-    {
-        *("num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"),
-        *("continue_final_message", "min_tokens", "response_format", "tools"),
-        *AUTHOR_FIELDS,
-    }
-)
-"""Where xgrammar makes the masks, a text cannot be continued from its middle, and neither repeats nor how long it is
-are looked for."""
-
-_NOT_WITH_THOUGHTS: Final = frozenset({"continue_final_message", "logprobs", "response_format", "tools"})
-"""Whether thinking is over where a client's own text ends is not known, and vLLM's log probabilities are those of the
-thoughts too."""
-
-_LISTED: Final = "with a vocabulary, for this service"
-
-_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score", DETAILS})
-"""These use the probability of every token of the answer."""
-
-
 _NOT_PLAIN: Final = frozenset({"logprobs", "response_format", "structured_outputs", "tools", DETAILS})
 """What vLLM's own server would refuse or be slow with, and client's grammars, which the engine may give up."""
 
@@ -73,8 +53,8 @@ _NOT_PLAIN: Final = frozenset({"logprobs", "response_format", "structured_output
 class ChatAnswerer:
     """Answer chat requests and completions with the engine of ``server``, which has these adapters.
 
-    ``reports_cost`` is whether the engine was found to report what a word list costs, ``ends_thinking`` whether it can
-    end a model's thinking, ``facts`` those of the model's tokenizer, ``states`` this process's states of lists.
+    ``reports_cost`` is whether the engine was found to report what a word list costs, ``facts`` those of the model's
+    tokenizer, ``states`` this process's states of lists.
     """
 
     def __init__(
@@ -85,7 +65,6 @@ class ChatAnswerer:
         prompts: Prompts,
         *,
         reports_cost: bool,
-        ends_thinking: bool = False,
         adapters: LoadedAdapters,
         facts: TokenizerFacts,
         states: EngineCache,
@@ -93,10 +72,11 @@ class ChatAnswerer:
         self._server = server
         self._engine = TextEngine(engine_client(server), states, facts)
         self._settings = settings
+        self._thinks = configuration.has_reasoning_parser(settings)
         self._lists = lists
         self._prompts = prompts
+        self._tokenization = prompt.tokenization_of(server)
         self._reports_cost = reports_cost
-        self._ends_thinking = ends_thinking
         self._adapters = adapters
         self._facts = facts
         self._states = states
@@ -112,17 +92,23 @@ class ChatAnswerer:
             adapter = await self._adapters.choose(request.body["model"], asked, request.vocabulary)
             request = request.with_decoding(adapter=adapter)
             request = request.with_body(cache_salt=self._settings.cache_salt(caller.owner))
-            async for item in self._answer_with_overflow(request, started):
-                yield item
+            answer, num_dropped = await self._begin_with_overflow(request, started)
+            async with aclosing(answer) as items:
+                async for item in items:
+                    yield prompt.annotate(item, num_dropped) if num_dropped else item
+                    num_dropped = 0
         except Exception as error:
             yield to_engine_error(error, caller.request_id)
 
-    async def _answer_with_overflow(self, request: TextRequest, started: float) -> AsyncIterator[Part]:
-        """Answer a request; drop the oldest turns of too long a conversation where the settings allow it."""
+    async def _begin_with_overflow(
+        self, request: TextRequest, started: float
+    ) -> tuple[AsyncGenerator[Part, None], int]:
+        """Begin an answer; drop the oldest turns of too long a conversation where the settings allow it.
+
+        Return how many messages were dropped, too.
+        """
         try:
-            async for item in self._answer(request, started):
-                yield item
-            return
+            return await self._begin(request, started), 0
         except EngineError as error:
             messages = request.body.get("messages", [])
             is_too_long = error.code == engine.CONTEXT_LENGTH_EXCEEDED
@@ -136,20 +122,17 @@ class ChatAnswerer:
 
             if (fewer := await prompt.drop_oldest_turns(messages, fits)) is None:
                 raise
-        num_dropped: int | None = len(messages) - len(fewer)
-        async for item in self._answer(request.with_body(messages=fewer), started):
-            yield item if num_dropped is None else prompt.annotate(item, num_dropped)
-            num_dropped = None
+        return await self._begin(request.with_body(messages=fewer), started), len(messages) - len(fewer)
 
-    def _answer(self, request: TextRequest, started: float) -> AsyncIterator[Part]:
-        """Check a request against this engine, add the hint, and answer it free or constrained."""
+    async def _begin(self, request: TextRequest, started: float) -> AsyncGenerator[Part, None]:
+        """Check a request against this engine, add the hint, and begin its answer, free or constrained."""
         body, vocabulary, decoding = request.body, request.vocabulary, request.decoding
         if "prompt" not in body:
             self._check_template()
             self._prompts.check_switches(body)
         elif vocabulary is not None:
             self._check_completion()
-        check_supported(request, self._settings, reports_cost=self._reports_cost)
+        check_supported(request, self._settings, thinks=self._thinks, reports_cost=self._reports_cost)
         if decoding.no_repeat_ngram_size is None:
             has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
             default = self._settings.no_repeat_ngram_size if has_default else 0
@@ -157,10 +140,11 @@ class ChatAnswerer:
         request = self._with_hint(request)
         ANSWERS.inc(tags={"constrained": str(vocabulary is not None).lower()})
         if vocabulary is not None:
-            return self._answer_constrained(request, vocabulary, started)
+            return await self._begin_constrained(request, vocabulary, started)
         has_more = int(body.get("n") or 1) > 1 or asked_of(body, decoding) & _NOT_PLAIN
-        is_plain = request.decoding.is_plain and not has_more
-        return (self._answer_plain if is_plain else self._answer_free)(request, started)
+        if request.decoding.is_plain and not has_more:
+            return await self._begin_plain(request, started)
+        return self._write(await self._draft(request), request, started)
 
     async def convert_tokens(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
         """Yield the tokens of a text or of messages, or the text of tokens, as one dict; or an error as ``answer``."""
@@ -168,7 +152,7 @@ class ChatAnswerer:
             if "messages" in body:
                 self._check_template()
                 body = await asyncio.to_thread(self._prompts.neutralize_special_tokens, body)
-            yield await convert_tokens(self._server, body)
+            yield await prompt.convert_tokens(self._tokenization, body)
         except Exception as error:
             yield to_engine_error(error, request_id)
 
@@ -183,7 +167,7 @@ class ChatAnswerer:
 
     def _check_completion(self) -> None:
         """Refuse a completion with a vocabulary where the model thinks first or xgrammar makes the masks."""
-        if configuration.has_reasoning_parser(self._settings):
+        if self._thinks:
             # Its thoughts are free, and a completion has no place of its own for them.
             raise EngineError(
                 400,
@@ -207,23 +191,23 @@ class ChatAnswerer:
         takes_system = self._prompts.takes_system
         return request.with_body(messages=with_line(request.body["messages"], line, takes_system=takes_system))
 
-    async def _answer_plain(self, request: TextRequest, started: float) -> AsyncIterator[Part]:
-        """Answer a free request as vLLM's own server does."""
-        name = request.body["model"]
-        answer = engine.answer(self._server, await self._engine_request(request))
-        if request.body.get("stream"):
-            # The first has the role, and no text.
-            answer = self._engine.pacer.pace(answer, _has_finish, num_at_once=2)
-        async with aclosing(answer) as items:
-            async for item in items:
-                item = with_timing(item, started)
-                yield item if self._engine_name(request) == name else with_model(item, name)
+    async def _begin_plain(self, request: TextRequest, started: float) -> AsyncGenerator[Part, None]:
+        """Begin the answer of vLLM's own server to a free request."""
+        asked, name = await self._engine_request(request), request.body["model"]
+        made = await engine.create(self._server, asked)
 
-    async def _answer_free(self, request: TextRequest, started: float) -> AsyncIterator[Part]:
-        """Answer a free request that asks for more than vLLM's own server gives, or gives in time."""
-        draft = await self._draft(request)
-        async for item in self._write(draft, self._writer(draft, request, started), None):
-            yield item
+        async def answer() -> AsyncGenerator[Part, None]:
+            if isinstance(made, dict):
+                yield with_model(with_timing(made, started), name)
+                return
+            # The first has the role, and no text.
+            async with aclosing(self._engine.pacer.pace(made, _has_finish, num_at_once=2)) as events:
+                async for event in events:
+                    engine.check_event(event, asked)
+                    item = with_timing(event, started)
+                    yield item if asked.model == name else with_model(item, name)
+
+        return answer()
 
     def _engine_name(self, request: TextRequest) -> str:
         return self._adapters.engine_name(request.decoding.adapter)
@@ -256,8 +240,11 @@ class ChatAnswerer:
             return ChatWriter(draft, name, started)
         return ChatWriter(draft, name, started, is_text=False, tool=named_tool(request.body))
 
-    async def _write(self, draft: Draft, writer: AnswerWriter, gate: Gate | None) -> AsyncIterator[Part]:
+    async def _write(
+        self, draft: Draft, request: TextRequest, started: float, gate: Gate | None = None
+    ) -> AsyncGenerator[Part, None]:
         """Yield the answer of a draft, as far as the gate lets its pieces pass: events of a stream, or one dict."""
+        writer = self._writer(draft, request, started)
         is_stream, num_open, passed = bool(draft.request.stream), len(draft.num_written), list[Piece]()
         has_begun, last = False, dict[str, Any]()
         async with aclosing(draft.pieces()) as pieces:
@@ -285,57 +272,60 @@ class ChatAnswerer:
         else:
             yield writer.whole(passed, last)
 
-    async def _answer_constrained(
+    async def _begin_constrained(
         self, request: TextRequest, vocabulary: ResolvedVocabulary, started: float
-    ) -> AsyncIterator[Part]:
-        """Answer a request with a vocabulary: have its list enforced, then check and trim the text."""
+    ) -> AsyncGenerator[Part, None]:
+        """Begin the answer to a request with a vocabulary: have its list enforced, and its text checked and trimmed."""
         body, decoding = request.body, request.decoding
         listed = await self._lists.get(vocabulary)
-        max_tokens, min_tokens = int(body["max_tokens"]), int(body.get("min_tokens", 0))
-        authored = None
-        if decoding.author is not None:
-            authored = await asyncio.to_thread(AuthoredText.of, decoding.author, listed, max_tokens)
-            if authored.must_use and not decoding.rescue and decoding.num_beams == 1:
-                # What goes back and what searches by p would be misled.
-                bias = authored.logit_bias(self._prompts.tokenizer)
-                request = request.with_body(logit_bias=bias | body.get("logit_bias", {}))
-        if (structure := listed_schema(body)) is not None:
-            made = asyncio.to_thread(listed.json_constraint, *structure, self._states, max_tokens, min_tokens)
-            answers, grammar = await made
-            rules = self._rules(body, listed, answers, decoding)
-        else:
-            reader = listed.reader if authored is None else authored.reader
-            if body.get("continue_final_message"):
-                begun = text_of(body["messages"][-1]["content"])
-                self._prompts.plain.check_end(begun, "messages")
-                reader = await asyncio.to_thread(reader_after_text, reader, begun, "messages")
-            elif "prompt" in body:
-                reader = await asyncio.to_thread(reader_after_prompts, reader, body, self._prompts.plain)
-            if authored is not None:
-                authored = replace(authored, reader=reader.of_broken_off() if body.get("stop") else reader)
-            rules = replace(self._rules(body, listed, reader, decoding), authored=authored)
-            grammar = listed.grammar(
-                max_tokens,
-                decoding.no_repeat_ngram_size or None,
-                min_tokens=min_tokens,
-                place=reader.place,
-                controls=None if authored is None else authored.controls,
-            )
-        rules = replace(rules, block={**listed.block, "adapter": name_of(decoding.adapter)})
+        reader, grammar, authored = await self._constrain(request, listed)
+        rules = self._rules(request, listed, reader, authored)
+        if authored is not None and authored.must_use and not decoding.rescue and decoding.num_beams == 1:
+            # What goes back and what searches by p would be misled.
+            bias = authored.logit_bias(self._prompts.tokenizer)
+            request = request.with_body(logit_bias=bias | body.get("logit_bias", {}))
         # The matcher keeps it; vLLM's own rule may leave a mask with nothing.
         request = request.with_body(min_tokens=0)
-        if configuration.has_reasoning_parser(self._settings):
+        if self._thinks:
             request = request.with_body(**self._thinking_fields(body, vocabulary))
-        draft = await self._draft(request, grammar)
-        async for item in self._write(draft, self._writer(draft, request, started), Gate(rules)):
-            yield item
+        return self._write(await self._draft(request, grammar), request, started, Gate(rules))
+
+    async def _constrain(
+        self, request: TextRequest, listed: NodeList
+    ) -> tuple[TextReader | AnswerReader, str, AuthoredText | None]:
+        """Return the reader of a request's texts, their grammar for the engine, and what their author asks."""
+        body, decoding = request.body, request.decoding
+        max_tokens, min_tokens = int(body["max_tokens"]), int(body.get("min_tokens", 0))
+        if (structure := listed_schema(body)) is not None:
+            made = asyncio.to_thread(listed.json_constraint, *structure, self._states, max_tokens, min_tokens)
+            return *(await made), None
+        reader, authored = listed.reader, None
+        if decoding.author is not None:
+            authored = await asyncio.to_thread(AuthoredText.of, decoding.author, listed, max_tokens)
+            reader = authored.reader
+        if body.get("continue_final_message"):
+            begun = text_of(body["messages"][-1]["content"])
+            self._prompts.plain.check_end(begun, "messages")
+            reader = await asyncio.to_thread(reader_after_text, reader, begun, "messages")
+        elif "prompt" in body:
+            reader = await asyncio.to_thread(reader_after_prompts, reader, body, self._prompts.plain)
+        grammar = listed.grammar(
+            max_tokens,
+            decoding.no_repeat_ngram_size or None,
+            min_tokens=min_tokens,
+            place=reader.place,
+            controls=None if authored is None else authored.controls,
+        )
+        if authored is not None:
+            authored = replace(authored, reader=reader.of_broken_off() if body.get("stop") else reader)
+        return reader, grammar, authored
 
     def _thinking_fields(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> dict[str, Any]:
         """Return the fields that limit a model's thinking, so that tokens are left for its answer.
 
         vLLM would take ``include_reasoning: false`` for leave not to think, and call what was written thoughts.
         """
-        if not self._ends_thinking:
+        if not engine.can_end_thinking(self._server):
             return {"include_reasoning": True}
         max_tokens = int(body["max_tokens"])
         reserved = max(max_tokens // _ANSWER_SHARE, vocabulary.fewest_tokens + _MARKER_TOKENS)
@@ -343,12 +333,15 @@ class ChatAnswerer:
         return {"include_reasoning": True, "thinking_token_budget": min(asked, most) if asked >= 0 else most}
 
     def _rules(
-        self, body: ChatBody, listed: NodeList, reader: TextReader | AnswerReader, decoding: Decoding
+        self,
+        request: TextRequest,
+        listed: NodeList,
+        reader: TextReader | AnswerReader,
+        authored: AuthoredText | None,
     ) -> AnswerRules:
         """Build the rules by which an answer is checked and trimmed; refuse ``return_token_ids`` with trimming."""
-        settings = self._settings
-        thinks = configuration.has_reasoning_parser(settings)
-        may_be_cut, has_stop = settings.mask_engine == "xgrammar" or thinks, bool(body.get("stop"))
+        body, decoding = request.body, request.decoding
+        may_be_cut, has_stop = self._settings.mask_engine == "xgrammar" or self._thinks, bool(body.get("stop"))
         if (may_be_cut or has_stop) and body.get("return_token_ids"):
             raise EngineError(
                 400,
@@ -358,12 +351,13 @@ class ChatAnswerer:
             )
         return AnswerRules(
             reader=reader,
-            block=listed.block,
+            block={**listed.block, "adapter": name_of(decoding.adapter)},
             may_be_cut=may_be_cut,
             has_stop=has_stop,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
             has_whole_parts=decoding.rescue > 0,
             shows_thoughts=body.get("include_reasoning") is not False,
+            authored=authored,
         )
 
     async def _engine_request(self, request: TextRequest, grammar: str | None = None) -> engine.Request:
@@ -386,43 +380,3 @@ class ChatAnswerer:
 def _has_finish(item: Part) -> bool:
     # A quote inside a text would be escaped.
     return isinstance(item, str) and '"finish_reason":null' not in item
-
-
-def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
-    """Return the settings, with the mask engine xgrammar where a tokenizer's spelling is not known.
-
-    Decided where the tokenizer is read, for it may be out of reach where the application is built. The compile process
-    sees the same (``load_speller``), and nothing else of the service depends on it.
-    """
-    if settings.mask_engine == "xgrammar" or has_own_spelling(tokenizer):
-        return settings
-    logger.warning(
-        "the tokenizer of %s (%s) has no fast implementation, so its spelling of words is not known: the mask engine "
-        "is xgrammar, which is slower, and with a vocabulary there is none of %s",
-        settings.model_id, type(tokenizer).__name__, ", ".join(sorted(_NEEDS_AUTOMATON)),
-    )  # fmt: skip
-    return settings.model_copy(update={"mask_engine": "xgrammar"})
-
-
-def check_supported(request: TextRequest, settings: Settings, *, reports_cost: bool = True) -> None:
-    """Refuse what a request asks for and this engine cannot do.
-
-    ``reports_cost`` is whether it reports what a word list costs.
-
-    Raises:
-        EngineError: With status 400; it names the field and the setting.
-    """
-    asked = asked_of(request.body, request.decoding)
-    if json_field(request.body) != "tools":
-        asked.discard("tools")
-    is_listed, thinks = request.vocabulary is not None, configuration.has_reasoning_parser(settings)
-    thinking = "for the model of this service thinks before it answers"
-    for applies, refused, why in (
-        (is_listed and settings.mask_engine == "xgrammar", _NEEDS_AUTOMATON, f"{_LISTED}'s mask engine is xgrammar"),
-        (is_listed and not reports_cost, _NEEDS_SCORES, f"{_LISTED}'s engine does not say what a list costs"),
-        (is_listed and thinks, _NOT_WITH_THOUGHTS, f"with a vocabulary, {thinking}"),
-        (thinks, _NEEDS_SCORES, thinking),
-        ("speculative_config" in settings.engine_kwargs, _NEEDS_SCORES, "for the engine of this service drafts tokens"),
-    ):
-        if applies and (named := sorted(refused & asked)):
-            raise EngineError(400, f"'{named[0]}' is not available here {why}. Leave it out.", param=named[0])

@@ -13,13 +13,13 @@ from ray.serve.llm.deployment import LLMServer
 from ray.serve.llm.openai_api_models import ChatCompletionRequest
 from vllm.entrypoints.generate.base.serving import build_per_request_timing_metrics
 from vllm.entrypoints.serve.utils.api_utils import get_max_tokens
-from vllm.exceptions import GenerationError, VLLMClientError, VLLMValidationError
+from vllm.exceptions import GenerationError, VLLMValidationError
 from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import SamplingParams
 
 from deployments.contract import Decoding
 from deployments.errors import EngineError
-from deployments.replica.engine.engine import STRUCTURE, Request, refusal_of, serving_of
+from deployments.replica.engine.engine import STRUCTURE, Request, checked, refusals, serving_of
 from deployments.search.logprobs import Entry, LogprobWriter
 from deployments.search.outcome import AnswerCost
 from deployments.search.rescued import merge
@@ -28,9 +28,6 @@ from deployments.search.token_details import DetailWriter
 from vocab.vllm_plugin.client_grammars import ENDED
 
 _GRAMMAR_ENDED: Final = "it takes the engine too much processor time; make it smaller or less ambiguous"
-
-_OF_CLIENT: Final = (ValueError, VLLMClientError, GenerationError)
-"""What vLLM raises where it does not take a request, or gives it up."""
 
 
 @dataclass(slots=True)
@@ -60,6 +57,8 @@ class Draft:
 
     Attributes:
         id: As clients see it.
+        fingerprint: Of vLLM's server, which names it in its answers; None for none.
+        role: Of who answers a chat.
         created: Unix time, in seconds.
         prompts: The tokens of each prompt.
         num_written: Tokens of each choice so far.
@@ -79,8 +78,9 @@ class Draft:
         parsers: Sequence[Any],
     ) -> None:
         self.request = request
-        self.serving = serving
         self.is_chat = isinstance(request, ChatCompletionRequest)
+        self.fingerprint: str | None = serving.system_fingerprint
+        self.role: str = serving.get_chat_request_role(request) if self.is_chat else ""
         self.is_parsed = bool(parsers)
         self.reports_thoughts = self.is_parsed and parsers[0].reasoning_parser is not None
         self.has_details = details is not None
@@ -89,7 +89,9 @@ class Draft:
         self.prompts: list[list[int]] = [one["prompt_token_ids"] for one in inputs]
         self.num_written = [0] * ((request.n or 1) * len(inputs))
         self.logprobs = LogprobWriter.of(request, serving.renderer.get_tokenizer().decode)
+        self._serving = serving
         self._generations = generations
+        self._numbers = {one.request_id: number for number, one in enumerate(generations)}
         self._texts = [one.get("prompt") for one in inputs]
         self._details = details
         self._parsers = parsers
@@ -104,9 +106,10 @@ class Draft:
 
     @property
     def num_cached(self) -> tuple[int | None, int | None]:
-        """Return how many tokens of the prompt the engine had cached, and how many it cached for others."""
-        last = self._last
-        return (None, None) if last is None else (last.num_cached_tokens, last.num_cache_creation_tokens)
+        """Return how many tokens of the prompt the engine had cached, and of a chat, how many it cached for others."""
+        if (last := self._last) is None or not self._serving.enable_prompt_tokens_details:
+            return None, None
+        return last.num_cached_tokens, last.num_cache_creation_tokens if self.is_chat else None
 
     @property
     def num_reasoning(self) -> list[int]:
@@ -117,13 +120,12 @@ class Draft:
         ]
 
     @property
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, Any]:
         """Return vLLM's times of the only choice, in ms; empty where there are several."""
-        if len(self.num_written) > 1 or not self.serving.enable_per_request_metrics:
+        if len(self.num_written) > 1 or not self._serving.enable_per_request_metrics:
             return {}
         last = None if self._last is None else self._last.metrics
-        found = build_per_request_timing_metrics(last, sum(self.num_written)).model_dump(exclude_none=True)
-        return {name: round(value, 3) for name, value in found.items() if isinstance(value, int | float)}
+        return dict(build_per_request_timing_metrics(last, sum(self.num_written)).model_dump(exclude_none=True))
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         """Yield the pieces of the answer as they come. Closing it ends all that runs in the engine for it.
@@ -131,20 +133,18 @@ class Draft:
         Raises:
             EngineError: The engine does not take the request, or gave it up.
         """
-        numbered = [_numbered(number, one.outputs) for number, one in enumerate(self._generations)]
+        given = [one.outputs for one in self._generations]
         num_open = len(self.num_written)
-        try:
-            async with aclosing(numbered[0] if len(numbered) == 1 else merge(numbered)) as outputs:
-                async for number, output in outputs:
+        with refusals(self._serving, self.request):
+            async with aclosing(given[0] if len(given) == 1 else merge(given)) as outputs:
+                async for output in outputs:
                     self._last = output
                     for one in output.outputs:
                         num_open -= one.finish_reason is not None
-                        if (piece := self._piece(number, one)) is not None:
+                        if (piece := self._piece(self._numbers[output.request_id], one)) is not None:
                             yield piece
             if num_open:
                 raise EngineError(500, "the engine answered nothing")
-        except _OF_CLIENT as error:
-            raise refusal_of(self.request, self.serving.create_error_response(error).error.model_dump()) from None
 
     def _piece(self, number: int, output: CompletionOutput) -> Piece | None:
         """Turn an output for a prompt into a piece; None where it says nothing yet."""
@@ -185,7 +185,7 @@ class Draft:
             thoughts, text, calls = parser.parse(
                 piece.text,
                 request,
-                enable_auto_tools=self.serving.enable_auto_tools,
+                enable_auto_tools=self._serving.enable_auto_tools,
                 model_output_token_ids=piece.tokens,
             )
             piece.calls = [{"id": call.id, "type": "function", "function": call.model_dump()} for call in calls or ()]
@@ -215,10 +215,8 @@ async def begin(
     """
     serving, is_chat = serving_of(server, request), isinstance(request, ChatCompletionRequest)
     render = serving.render_chat_request if is_chat else serving.render_completion_request
-    try:
-        rendered = await render(request)
-        if hasattr(rendered, "error"):
-            raise refusal_of(request, rendered.error.model_dump())
+    with refusals(serving, request):
+        rendered = checked(await render(request), request)
         inputs = rendered[1] if is_chat else rendered
         parsers = _parsers(serving, request) if is_chat else []
         generations = []
@@ -233,8 +231,6 @@ async def begin(
                     one, params, name, decoding, lora_request=lora_request, priority=request.priority, **thinking
                 )
             )
-    except _OF_CLIENT as error:
-        raise refusal_of(request, serving.create_error_response(error).error.model_dump()) from None
     return Draft(serving, request, inputs, generations, details, parsers)
 
 
@@ -277,11 +273,3 @@ def _thinking(serving: Any, request: Request, parsers: Sequence[Any], prompt: li
 def _template_kwargs(serving: Any, request: Request) -> dict[str, Any]:
     params = request.build_chat_params(serving.chat_template, serving.chat_template_content_format)
     return dict(params.with_defaults(serving.default_chat_template_kwargs).chat_template_kwargs)
-
-
-async def _numbered(
-    number: int, outputs: AsyncGenerator[RequestOutput, None]
-) -> AsyncGenerator[tuple[int, RequestOutput], None]:
-    async with aclosing(outputs):
-        async for output in outputs:
-            yield number, output

@@ -18,7 +18,7 @@ from vllm.inputs import TokensPrompt
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments import ray_private
-from deployments.contract import Answer, Caller, RowsItem, prompts_of
+from deployments.contract import Answer, Caller, RowsItem, prompts_of, usage
 from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers.gate import to_engine_error
@@ -82,7 +82,7 @@ class RowAnswerer:
     async def logprobs(self, body: dict[str, Any], caller: Caller, width: int) -> AsyncGenerator[RowsItem, None]:
         """Answer a request for rows: yield a dict that describes them, then arrays of the rows in order.
 
-        The dict is ``{"shape": [n, V or k], "vocab_size", "prompt_tokens"}``; the arrays are (some, V) of the dtype,
+        The dict is ``{"shape": [n, V or k], "prompt_tokens"}``; the arrays are (some, V) of the dtype,
         or, with ``top_logprobs``, pairs of arrays (some, k): token ids and their log-probabilities in float32, the
         likeliest first. ``width`` rows at most are at once in the engine.
 
@@ -92,32 +92,32 @@ class RowAnswerer:
             caller = await self._with_adapter(caller, body)
             prompts = await self.read(prompts_of(body), body, caller)
             num_columns = body.get("top_logprobs", self._vocab_size)
-            yield {
-                "shape": [len(prompts), num_columns],
-                "vocab_size": self._vocab_size,
-                "prompt_tokens": sum(map(len, prompts)),
-            }
+            yield {"shape": [len(prompts), num_columns], "prompt_tokens": sum(map(len, prompts))}
             for first in range(0, len(prompts), ROWS_AT_ONCE):
                 rows = await self._rows(prompts[first : first + ROWS_AT_ONCE], first, caller, width)
                 if "top_logprobs" in body:
                     yield await asyncio.to_thread(_top, rows, num_columns)
                 else:
-                    yield _array(rows, body["dtype"])
+                    yield torch.stack(rows).to(getattr(torch, body["dtype"])).numpy()
         except Exception as error:
             yield to_engine_error(error, caller.request_id)
 
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
-        """Score given tokens after a prompt: yield ``{"logprobs", "prompt_tokens"}``, or an error.
-
-        The count of ``prompt_tokens`` includes ``token_ids``.
-        """
+        """Score given tokens after a prompt: yield the whole answer, whose usage counts ``token_ids``, or an error."""
         try:
             caller = await self._with_adapter(caller, body)
             [prompt] = await self.read([body["prompt"]], body, caller)
             scored: Tokens = body["token_ids"]
-            self._check_scored(len(prompt) + len(scored))
+            if len(prompt) + len(scored) > (limit := self.max_scored_tokens):
+                message = f"'prompt' and 'token_ids' must be at most {limit} tokens together here: shorten one of them."
+                raise EngineError(400, message, param="token_ids", code=engine.CONTEXT_LENGTH_EXCEEDED)
             [logprobs] = await self.scores([(prompt, scored)], "", caller, 1)
-            yield {"logprobs": logprobs, "prompt_tokens": len(prompt) + len(scored)}
+            yield {
+                "object": "token_logprobs",
+                "model": body.get("model", self._settings.model_id),
+                "logprobs": logprobs,
+                "usage": usage(len(prompt) + len(scored), 0),
+            }
         except Exception as error:
             yield to_engine_error(error, caller.request_id)
 
@@ -156,7 +156,11 @@ class RowAnswerer:
 
         async def score(number: int) -> list[float]:
             prompt, scored = pairs[number]
-            return await self._scores(prompt, scored, f"{caller.request_id}-{name}{number}", caller)
+            params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
+            output = await self._generate([*prompt, *scored], params, f"{caller.request_id}-{name}{number}", caller)
+            entries = output.prompt_logprobs[len(prompt) :]
+            values = [entry[token].logprob for entry, token in zip(entries, scored, strict=True)]
+            return [max(value, LEAST_LOGPROB) for value in values]
 
         return await self._in_turns(score, len(pairs), caller, width)
 
@@ -180,13 +184,6 @@ class RowAnswerer:
             async with self._semaphore.take(num_together, caller.owner, most, has_begun=True):
                 made += await _together([make(len(made) + place) for place in range(num_together)])
         return made
-
-    async def _scores(self, prompt: Tokens, scored: Tokens, request_id: str, caller: Caller) -> list[float]:
-        params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
-        output = await self._generate([*prompt, *scored], params, request_id, caller)
-        entries = output.prompt_logprobs[len(prompt) :]
-        values = [entry[token].logprob for entry, token in zip(entries, scored, strict=True)]
-        return [max(value, LEAST_LOGPROB) for value in values]
 
     def check(self, body: Mapping[str, Any]) -> None:
         """Refuse, before its turn, a request for rows with bad token ids or too large an answer.
@@ -246,16 +243,6 @@ class RowAnswerer:
         limit = MAX_SCORED_BYTES // (4 * self._vocab_size)
         return min(engine.context_length(self._server) - 1, limit)
 
-    def _check_scored(self, num_tokens: int) -> None:
-        limit = self.max_scored_tokens
-        if num_tokens > limit:
-            raise EngineError(
-                400,
-                f"'prompt' and 'token_ids' must be at most {limit} tokens together here: shorten one of them.",
-                param="token_ids",
-                code=engine.CONTEXT_LENGTH_EXCEEDED,
-            )
-
     async def read(self, prompts: Sequence[str | Tokens], body: Mapping[str, Any], caller: Caller) -> list[Tokens]:
         """Return the tokens of all prompts; texts are tokenized as prompts of completions."""
         if not isinstance(prompts[0], str):
@@ -306,6 +293,10 @@ class RowAnswerer:
 
     def _token_table(self) -> dict[str, Any]:
         """Return all tokens of the model for JSON: their bytes, the special ones, those that end a text."""
+        # Texts end with the tokenizer's token, and with those of the model's generation config.
+        config = ray_private.engine_client(self._server).model_config.try_get_generation_config()
+        configured = config.get("eos_token_id")
+        ends = {self._tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
         spelled = [*self._facts.token_bytes, *[b""] * (self._vocab_size - len(self._facts))]
         special = sorted(token for token in special_ids(self._tokenizer) if token < len(spelled))
         for token in special:
@@ -315,15 +306,8 @@ class RowAnswerer:
             "vocab_size": len(spelled),
             "tokens": [base64.b64encode(token).decode() for token in spelled],
             "special_ids": special,
-            "eos_token_ids": _end_tokens(self._server, self._tokenizer),
+            "eos_token_ids": sorted(ends - {None}),
         }
-
-
-def _end_tokens(server: LLMServer, tokenizer: Any) -> list[int]:
-    """Return the tokens that end a text: the tokenizer's, and those of the model's generation config."""
-    configured = ray_private.engine_client(server).model_config.try_get_generation_config().get("eos_token_id")
-    eos_ids = configured if isinstance(configured, list) else [configured]
-    return sorted({token for token in (*eos_ids, tokenizer.eos_token_id) if token is not None})
 
 
 async def _together(work: Sequence[Coroutine[Any, Any, Item]]) -> list[Item]:
@@ -340,16 +324,7 @@ async def _together(work: Sequence[Coroutine[Any, Any, Item]]) -> list[Item]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _array(rows: Sequence[torch.Tensor], dtype: str) -> NDArray[Any]:
-    """Stack rows into one array (rows, V) of the dtype, little-endian."""
-    array = np.empty((len(rows), rows[0].numel()), np.dtype(dtype).newbyteorder("<"))
-    for target, row in zip(torch.from_numpy(array), rows, strict=True):
-        target.copy_(row)
-    return array
-
-
 def _top(rows: Sequence[torch.Tensor], num_top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the ``num_top`` likeliest tokens of each row and their log-probabilities, as two arrays (rows, k)."""
-    found = [torch.topk(row, num_top) for row in rows]
-    tokens = torch.stack([one.indices for one in found]).to(torch.int32)
-    return tokens.numpy(), torch.stack([one.values for one in found]).clamp_(min=LEAST_LOGPROB).numpy()
+    logprobs, tokens = torch.topk(torch.stack(rows), num_top)
+    return tokens.to(torch.int32).numpy(), logprobs.clamp_(min=LEAST_LOGPROB).numpy()

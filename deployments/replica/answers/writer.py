@@ -6,8 +6,8 @@ Its members are those of vLLM's server, which answers what has no list, search, 
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
 
 from typing_extensions import override
 from vllm.entrypoints.openai.chat_completion.protocol import (
@@ -21,9 +21,7 @@ from vllm.entrypoints.serve.engine.protocol import CompletionTokenUsageInfo, Pro
 from deployments.contract import Part
 from deployments.replica.answers.pieces import Draft, Piece
 from deployments.replica.answers.tool_calls import ToolCallText
-from deployments.replica.engine.engine import parse_event, write_event
-
-END_OF_STREAM: Final = "data: [DONE]\n\n"
+from deployments.replica.engine.engine import END_OF_STREAM, changed, parse_event, write_event
 
 Json: TypeAlias = dict[str, Any]
 
@@ -36,7 +34,9 @@ class AnswerWriter(ABC):
     ``started`` is when the request's turn came, of ``time.perf_counter``.
     """
 
-    object_name: str
+    object_name: ClassVar[str]
+    """Of the events of a stream."""
+    response: ClassVar[Callable[..., ChatCompletionResponse | CompletionResponse]]
 
     def __init__(self, draft: Draft, model: str, started: float) -> None:
         self.draft = draft
@@ -47,28 +47,27 @@ class AnswerWriter(ABC):
         self._counts_on = self._has_usage and bool(options.continuous_usage_stats)
         head = {"id": draft.id, "object": self.object_name, "created": draft.created, "model": model}
         self._head = f'data: {encode(head)[:-1]},"choices":['
-        self._fingerprint: Json = {}
-        if draft.serving.system_fingerprint is not None:
-            self._fingerprint = {"system_fingerprint": draft.serving.system_fingerprint}
+        self._fingerprint = {} if draft.fingerprint is None else {"system_fingerprint": draft.fingerprint}
 
-    @abstractmethod
     def begin(self) -> Iterator[str]:
         """Yield the events before any text."""
+        yield from ()
 
     @abstractmethod
     def _choice(self, piece: Piece) -> Json:
         """Return the choice of an event with a piece."""
 
     @abstractmethod
-    def _whole(self, pieces: Sequence[Piece], usage: UsageInfo) -> Json:
-        """Return the dict of a whole answer, without log-probabilities."""
+    def _whole_choice(self, piece: Piece) -> ChatCompletionResponseChoice | CompletionResponseChoice:
+        """Return the choice of a whole answer, without log-probabilities."""
 
     def event(self, piece: Piece, last: Json | None = None) -> str:
         """Return the event of a piece; ``last`` are members of the answer's last event, where this may be it."""
         others: Json = {} if last is None or self._has_usage else last
         if self._counts_on:
-            num_prompt, num_written = self._num_prompt(), self.draft.num_written[piece.index]
-            others = {"usage": self._with_timing(self._counted(num_prompt, num_written, piece.index)), **others}
+            reasoning = self.draft.num_reasoning
+            counts = self._counts(self.draft.num_written[piece.index], reasoning[piece.index] if reasoning else 0)
+            others = {"usage": self._with_timing(counts), **others}
         if piece.finish is not None and not self._has_usage:
             others = {**self._fingerprint, **others}
         return self._written([self._choice(piece)], others)
@@ -82,8 +81,18 @@ class AnswerWriter(ABC):
 
     def whole(self, pieces: Sequence[Piece], last: Json) -> Json:
         """Return a whole answer from one piece for each choice; ``last`` are members of its end."""
-        pieces = sorted(pieces, key=lambda piece: piece.index)
-        answer: Json = self._whole(pieces, self._usage())
+        pieces, draft = sorted(pieces, key=lambda piece: piece.index), self.draft
+        made = type(self).response(
+            id=draft.id,
+            created=draft.created,
+            model=self._model,
+            choices=[self._whole_choice(piece) for piece in pieces],
+            usage=self._usage(),
+            **self._fingerprint,
+        )
+        answer: Json = made.model_dump(mode="json")
+        if draft.is_chat:
+            answer["prompt_token_ids"] = self._named_tokens(draft.prompts[0])
         answer["usage"] = self._with_timing(answer["usage"], self.draft.metrics)
         # With the usage are those that the answer has a place for.
         del answer["metrics"]
@@ -106,27 +115,17 @@ class AnswerWriter(ABC):
     def _named_tokens(self, tokens: Sequence[int]) -> list[int] | None:
         return list(tokens) if self.draft.request.return_token_ids else None
 
-    def _num_prompt(self) -> int:
-        return sum(map(len, self.draft.prompts))
-
     def _usage(self) -> UsageInfo:
         """Return the usage of the whole answer, as vLLM's own class."""
         draft = self.draft
-        usage = self._counts(self._num_prompt(), sum(draft.num_written), sum(draft.num_reasoning))
+        usage = self._counts(sum(draft.num_written), sum(draft.num_reasoning))
         cached, created = draft.num_cached
-        if not draft.is_chat:
-            created = None
-        if draft.serving.enable_prompt_tokens_details and (cached, created) != (None, None):
+        if (cached, created) != (None, None):
             usage.prompt_tokens_details = PromptTokenUsageInfo(cached_tokens=cached, created_cache_tokens=created)
         return usage
 
-    def _counted(self, num_prompt: int, num_written: int, index: int) -> Json:
-        """Return the usage of a choice so far."""
-        reasoning = self.draft.num_reasoning
-        counts = self._counts(num_prompt, num_written, reasoning[index] if reasoning else 0)
-        return dict(counts.model_dump(exclude_none=True))
-
-    def _counts(self, num_prompt: int, num_written: int, num_reasoning: int) -> UsageInfo:
+    def _counts(self, num_written: int = 0, num_reasoning: int = 0) -> UsageInfo:
+        num_prompt = sum(map(len, self.draft.prompts))
         usage = UsageInfo(
             prompt_tokens=num_prompt, completion_tokens=num_written, total_tokens=num_prompt + num_written
         )
@@ -137,8 +136,7 @@ class AnswerWriter(ABC):
     def _with_timing(self, usage: UsageInfo | Json, metrics: Json | None = None) -> Json:
         """Return a usage with how long the answer took: vLLM's times, and that since its turn."""
         written = usage.model_dump(exclude_none=True) if isinstance(usage, UsageInfo) else usage
-        total_ms = round(1000 * (time.perf_counter() - self._started), 3)
-        return {**written, "timing": {**(metrics or {}), "total_time_ms": total_ms}}
+        return {**written, "timing": _timing(metrics or {}, self._started)}
 
 
 class ChatWriter(AnswerWriter):
@@ -149,6 +147,7 @@ class ChatWriter(AnswerWriter):
     """
 
     object_name = "chat.completion.chunk"
+    response = ChatCompletionResponse
 
     def __init__(
         self, draft: Draft, model: str, started: float, *, is_text: bool = True, tool: str | None = None
@@ -157,27 +156,22 @@ class ChatWriter(AnswerWriter):
         self._calls: dict[int, ToolCallText] | None = None if is_text else {}
         self._tool = tool if not is_text else getattr(draft.request.tool_choice, "function", None)
         self._called: set[int] = set()
-        self._role: str = draft.serving.get_chat_request_role(draft.request)
 
     @override
     def begin(self) -> Iterator[str]:
         draft, request = self.draft, self.draft.request
         others: Json = {"prompt_token_ids": self._named_tokens(draft.prompts[0]), "prompt_text": None}
         for index in range(request.n or 1):
-            delta: Json = {"role": self._role, "content": "" if self._calls is None else None}
+            delta: Json = {"role": draft.role, "content": "" if self._calls is None else None}
             choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
             if self.draft.has_details:
                 choice["token_details"] = []
-            counts = {"usage": self._with_timing(self._counted(self._num_prompt(), 0, 0))} if self._counts_on else {}
+            counts = {"usage": self._with_timing(self._counts())} if self._counts_on else {}
             yield self._written([choice], {**counts, **others})
 
     @override
-    def event(self, piece: Piece, last: Json | None = None) -> str:
-        self._read_calls(piece)
-        return super().event(piece, last)
-
-    @override
     def _choice(self, piece: Piece) -> Json:
+        self._read_calls(piece)
         delta: Json = {}
         if piece.thoughts is not None:
             delta["reasoning"] = piece.thoughts
@@ -197,37 +191,19 @@ class ChatWriter(AnswerWriter):
         return choice | self._details(piece)
 
     @override
-    def _whole(self, pieces: Sequence[Piece], usage: UsageInfo) -> Json:
-        draft = self.draft
-        for piece in pieces:
-            self._read_calls(piece)
-        choices = [
-            ChatCompletionResponseChoice(
-                index=piece.index,
-                message=ChatMessage(
-                    role=self._role,
-                    reasoning=piece.thoughts,
-                    content=self._content(piece),
-                    tool_calls=[
-                        {name: value for name, value in call.items() if name != "index"} for call in piece.calls
-                    ],
-                ),
-                finish_reason=self._finish(piece),
-                stop_reason=piece.stop_reason,
-                token_ids=self._named_tokens(piece.tokens),
-            )
-            for piece in pieces
-        ]
-        answer = ChatCompletionResponse(
-            id=draft.id,
-            created=draft.created,
-            model=self._model,
-            choices=choices,
-            usage=usage,
-            prompt_token_ids=self._named_tokens(draft.prompts[0]),
-            **self._fingerprint,
+    def _whole_choice(self, piece: Piece) -> ChatCompletionResponseChoice:
+        self._read_calls(piece)
+        calls = [{name: value for name, value in call.items() if name != "index"} for call in piece.calls]
+        message = ChatMessage(
+            role=self.draft.role, reasoning=piece.thoughts, content=self._content(piece), tool_calls=calls
         )
-        return dict(answer.model_dump(mode="json"))
+        return ChatCompletionResponseChoice(
+            index=piece.index,
+            message=message,
+            finish_reason=self._finish(piece),
+            stop_reason=piece.stop_reason,
+            token_ids=self._named_tokens(piece.tokens),
+        )
 
     def _content(self, piece: Piece) -> str | None:
         if self._calls is not None:
@@ -260,14 +236,11 @@ class CompletionWriter(AnswerWriter):
     """Writes an answer to a completion."""
 
     object_name = "text_completion"
+    response = CompletionResponse
 
     def __init__(self, draft: Draft, model: str, started: float) -> None:
         super().__init__(draft, model, started)
         self._unnamed = set(range(len(draft.num_written)))
-
-    @override
-    def begin(self) -> Iterator[str]:
-        yield from ()
 
     @override
     def _choice(self, piece: Piece) -> Json:
@@ -287,23 +260,15 @@ class CompletionWriter(AnswerWriter):
         } | self._details(piece)
 
     @override
-    def _whole(self, pieces: Sequence[Piece], usage: UsageInfo) -> Json:
-        choices = [
-            CompletionResponseChoice(
-                index=piece.index,
-                text=piece.text,
-                finish_reason=piece.finish,
-                stop_reason=piece.stop_reason,
-                prompt_token_ids=self._named_tokens(self._prompt_of(piece)),
-                token_ids=self._named_tokens(piece.tokens),
-            )
-            for piece in pieces
-        ]
-        draft = self.draft
-        answer = CompletionResponse(
-            id=draft.id, created=draft.created, model=self._model, choices=choices, usage=usage, **self._fingerprint
+    def _whole_choice(self, piece: Piece) -> CompletionResponseChoice:
+        return CompletionResponseChoice(
+            index=piece.index,
+            text=piece.text,
+            finish_reason=piece.finish,
+            stop_reason=piece.stop_reason,
+            prompt_token_ids=self._named_tokens(self._prompt_of(piece)),
+            token_ids=self._named_tokens(piece.tokens),
         )
-        return dict(answer.model_dump(mode="json"))
 
     def _prompt_of(self, piece: Piece) -> list[int]:
         return self.draft.prompts[piece.index // (self.draft.request.n or 1)]
@@ -320,14 +285,15 @@ def with_timing(item: Part, started: float) -> Part:
         return item
     metrics = answer.pop("metrics", None) or {}
     if answer.get("usage") is not None:
-        timing = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, int | float)}
-        answer["usage"]["timing"] = {**timing, "total_time_ms": round(1000 * (time.perf_counter() - started), 3)}
+        answer["usage"]["timing"] = _timing(metrics, started)
     return answer if isinstance(item, dict) else write_event(answer)
+
+
+def _timing(metrics: Json, started: float) -> Json:
+    given = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, int | float)}
+    return {**given, "total_time_ms": round(1000 * (time.perf_counter() - started), 3)}
 
 
 def with_model(item: Part, name: str) -> Part:
     """Replace the model's name in an item of an answer by the one that the client gave."""
-    if isinstance(item, dict):
-        return {**item, "model": name} if "model" in item else item
-    event = parse_event(item)
-    return item if event is None or "model" not in event else write_event({**event, "model": name})
+    return changed(item, lambda answer: {**answer, "model": name} if "model" in answer else answer)

@@ -18,12 +18,14 @@ from typing_extensions import override
 from vllm.platforms import current_platform
 
 from deployments.process_setup import HF_TOKEN
+from deployments.protocol.rules import NEEDS_AUTOMATON
 from deployments.ray_private import CallbackBase
 from deployments.replica.engine.autoscaling import autoscaling_config
 from deployments.request_router import STATS_PERIOD_S, ReplicaRouter
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.settings.service import Settings, SettingsError
 from deployments.settings.sources import ON_A_CLUSTER
+from vocab.automaton.tokenizer import has_own_spelling
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 logger = logging.getLogger("ray.serve")
@@ -161,6 +163,22 @@ def has_reasoning_parser(settings: Settings) -> bool:
     """Return whether the model may think before its answer, which is not constrained and uses up tokens."""
     structured = settings.engine_kwargs.get("structured_outputs_config") or {}
     return bool(settings.engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"))
+
+
+def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
+    """Return the settings, with the mask engine xgrammar where a tokenizer's spelling is not known.
+
+    Decided where the tokenizer is read, for it may be out of reach where the application is built. The compile process
+    sees the same (``load_speller``), and nothing else of the service depends on it.
+    """
+    if settings.mask_engine == "xgrammar" or has_own_spelling(tokenizer):
+        return settings
+    logger.warning(
+        "the tokenizer of %s (%s) has no fast implementation, so its spelling of words is not known: the mask engine "
+        "is xgrammar, which is slower, and with a vocabulary there is none of %s",
+        settings.model_id, type(tokenizer).__name__, ", ".join(sorted(NEEDS_AUTOMATON)),
+    )  # fmt: skip
+    return settings.model_copy(update={"mask_engine": "xgrammar"})
 
 
 def chat_template(settings: Settings) -> str | None:

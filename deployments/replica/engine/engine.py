@@ -3,10 +3,10 @@
 import json
 import math
 import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
 
 from pydantic import PrivateAttr, ValidationError
@@ -26,10 +26,14 @@ from deployments.ray_private import engine_client, serving_chat, serving_complet
 from deployments.search.text_engine import trace_headers
 from vocab.matching.reference import write_client_grammar
 
+Result = TypeVar("Result")
+
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
 
 STRUCTURE: Final = "a client's structure"
 """The parameter that an error names, whichever field of the body the structure came from."""
+
+END_OF_STREAM: Final = "data: [DONE]\n\n"
 
 _ERROR_EVENT: Final = 'data: {"error"'
 _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_len"})
@@ -170,10 +174,8 @@ def engine_request(
         fault = error.errors(include_url=False, include_input=False)[0]
         param = ".".join(str(part) for part in fault["loc"]) or None
         raise EngineError(400, fault["msg"].removeprefix("Value error, "), param=param) from None
-    except Exception as error:
+    except (ValueError, VLLMClientError) as error:
         # vLLM's validators raise errors of its own, which pydantic does not wrap.
-        if not isinstance(error, (ValueError, VLLMClientError)):
-            raise
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
     request._extras = _Extras(
         max_input_tokens,
@@ -183,29 +185,24 @@ def engine_request(
     return request
 
 
-async def answer(server: LLMServer, request: Request) -> AsyncGenerator[Part, None]:
-    """Yield the answer of vLLM's own server: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
+async def create(server: LLMServer, request: Request) -> AsyncGenerator[str, None] | dict[str, Any]:
+    """Have vLLM's own server answer: return the events of a stream as they come (``"data: …\\n\\n"``), or one dict.
 
     Raises:
         EngineError: The engine does not take the request, or failed on it.
     """
     serving = serving_of(server, request)
     is_chat = isinstance(request, ChatCompletionRequest)
-    try:
-        create = serving.create_chat_completion if is_chat else serving.create_completion
-        made = await create(request, _http_request())
-    except (ValueError, VLLMClientError) as error:
-        raise refusal_of(request, serving.create_error_response(error).error.model_dump()) from None
-    if hasattr(made, "error"):
-        raise refusal_of(request, made.error.model_dump())
-    if not isinstance(made, AsyncGenerator):
-        yield made.model_dump(mode="json", exclude_none=False)
-        return
-    async with aclosing(made):
-        async for event in made:
-            if event.startswith(_ERROR_EVENT):
-                raise refusal_of(request, json.loads(event.removeprefix("data:"))["error"])
-            yield event
+    ask = serving.create_chat_completion if is_chat else serving.create_completion
+    with refusals(serving, request):
+        made = checked(await ask(request, _http_request()), request)
+    return made if isinstance(made, AsyncGenerator) else dict(made.model_dump(mode="json", exclude_none=False))
+
+
+def check_event(event: str, request: Request) -> None:
+    """Raise the error that an event of vLLM's server is (``EngineError``)."""
+    if event.startswith(_ERROR_EVENT):
+        raise refusal_of(request, json.loads(event.removeprefix("data:"))["error"])
 
 
 def _http_request() -> HttpRequest | None:
@@ -216,6 +213,22 @@ def _http_request() -> HttpRequest | None:
     return HttpRequest({"type": "http", "headers": raw, "state": {}})
 
 
+@contextmanager
+def refusals(serving: Any, request: Request) -> Iterator[None]:
+    """Raise what vLLM raises, where it does not take a request or gives it up, as ``EngineError``."""
+    try:
+        yield
+    except (ValueError, VLLMClientError, GenerationError) as error:
+        raise refusal_of(request, serving.create_error_response(error).error.model_dump()) from None
+
+
+def checked(made: Result, request: Request) -> Result:
+    """Return what vLLM's server made of a request; raise the error that it is (``EngineError``)."""
+    if (response := getattr(made, "error", None)) is not None:
+        raise refusal_of(request, response.model_dump())
+    return made
+
+
 def refusal_of(request: Request, error: Mapping[str, Any]) -> EngineError:
     """Map an error of vLLM's server to a request to the ``EngineError`` that the client gets."""
     if error.get("param") == STRUCTURE and request._extras.structure_param is not None:
@@ -224,15 +237,17 @@ def refusal_of(request: Request, error: Mapping[str, Any]) -> EngineError:
     return refusal(error, request._extras.max_input_tokens, request._extras.prompt_param)
 
 
-async def has_room(server: LLMServer, request: ChatCompletionRequest) -> bool:
+async def has_room(server: LLMServer, request: Request) -> bool:
     """Return whether a chat's prompt is short enough; this tokenizes it and uses the request up."""
+    serving = serving_chat(server)
     try:
-        # Ray 2.60 has no public way to have a prompt read and not answered.
-        read = await serving_chat(server).online_renderer.render_chat(request)
-    except (ValueError, VLLMClientError) as error:
-        return getattr(error, "parameter", None) not in _PROMPT_PARAMETERS
-    # Other refusals are told by the request itself.
-    return not (hasattr(read, "error") and read.error.param in _PROMPT_PARAMETERS)
+        with refusals(serving, request):
+            # Ray 2.60 has no public way to have a prompt read and not answered.
+            checked(await serving.online_renderer.render_chat(request), request)
+    except EngineError as error:
+        # Other refusals are told by the request itself.
+        return error.code != CONTEXT_LENGTH_EXCEEDED
+    return True
 
 
 async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: int) -> str:
@@ -303,6 +318,14 @@ def parse_event(event: str) -> dict[str, Any] | None:
 def write_event(chunk: Mapping[str, Any]) -> str:
     """Format a chunk as a server-sent event."""
     return f"data: {json.dumps(chunk, ensure_ascii=False, separators=(',', ':'))}\n\n"
+
+
+def changed(item: Part, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Part:
+    """Return an item of an answer, an event or a whole one, with its JSON changed."""
+    if isinstance(item, dict):
+        return change(item)
+    chunk = parse_event(item)
+    return item if chunk is None else write_event(change(chunk))
 
 
 def _without_suffix(message: str) -> str:

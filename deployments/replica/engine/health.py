@@ -12,8 +12,8 @@ its health checks; meanwhile such a replica looks idle and draws requests. So it
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final, NoReturn
 from uuid import uuid4
@@ -23,7 +23,7 @@ from ray.serve.llm.deployment import LLMServer
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 from deployments import ray_private
-from deployments.contract import UNLISTED_TEXT, Answer, ResolvedVocabulary, VocabularySpec
+from deployments.contract import UNLISTED_TEXT, ResolvedVocabulary, RowsItem, VocabularySpec
 from deployments.errors import ApiError, EngineError
 from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import ListedWords, NodeList, NodeLists
@@ -59,13 +59,14 @@ def end_process() -> NoReturn:
     os._exit(1)
 
 
+@dataclass
 class EngineWatch:
     """Watch an engine until it is dead, or has stood still while it had requests.
 
     Requests that come and go do not hide that it stands still, nor does one that waits while others are answered look
     like it: what counts is the engine's steps. Only the time with requests counts, so that an idle engine may stay.
 
-    Args:
+    Attributes:
         is_dead: Whether its process has ended, or it no longer masks.
         num_steps: Steps that read a prompt or wrote a token, since any time.
         num_requests: Those that the engine has; 0 where its steps are not counted.
@@ -74,23 +75,13 @@ class EngineWatch:
         end: Called once at the end.
     """
 
-    def __init__(
-        self,
-        is_dead: Callable[[], bool],
-        num_steps: Callable[[], int],
-        num_requests: Callable[[], int],
-        stall_s: float,
-        num_under_way: Callable[[], int],
-        *,
-        end: Callable[[], object] = end_process,
-    ) -> None:
-        self._is_dead = is_dead
-        self._num_steps = num_steps
-        self._num_requests = num_requests
-        self._stall_s = stall_s
-        self._num_under_way = num_under_way
-        self._end = end
-        self._num_stalled = 0
+    is_dead: Callable[[], bool]
+    num_steps: Callable[[], int]
+    num_requests: Callable[[], int]
+    stall_s: float
+    num_under_way: Callable[[], int]
+    end: Callable[[], object] = end_process
+    _num_stalled: int = field(default=0, init=False)
 
     @property
     def is_stalled(self) -> bool:
@@ -100,26 +91,26 @@ class EngineWatch:
     async def run(self) -> None:
         """Watch until the engine is dead or stalled, then call ``end``; let last answers out after a death."""
         # Looks and not seconds: of the time in which this process did not look, it cannot say anything.
-        last_step = self._num_steps()
-        while not self._is_dead():
+        last_step = self.num_steps()
+        while not self.is_dead():
             await asyncio.sleep(_LOOK_S)
-            step = self._num_steps()
-            self._num_stalled = self._num_stalled + bool(self._num_requests()) if step == last_step else 0
+            step = self.num_steps()
+            self._num_stalled = self._num_stalled + bool(self.num_requests()) if step == last_step else 0
             last_step = step
-            if self._num_stalled * _LOOK_S > self._stall_s:
+            if self._num_stalled * _LOOK_S > self.stall_s:
                 logger.error(
                     "the engine has made no step for %g s although it has %d requests, and so this replica ends",
-                    self._stall_s,
-                    self._num_requests(),
+                    self.stall_s,
+                    self.num_requests(),
                 )
-                self._end()
+                self.end()
                 return
         logger.error("the engine has died, or does not mask: this replica ends")
         for _ in range(round(_LAST_ANSWERS_S / _LOOK_S)):
             await asyncio.sleep(_LOOK_S)
-            if not self._num_under_way():
+            if not self.num_under_way():
                 break
-        self._end()
+        self.end()
 
 
 class UnlistedAnswers:
@@ -133,19 +124,14 @@ class UnlistedAnswers:
         """Whether the engine no longer masks. One text in between that is of its list says that it does."""
         return self._num_in_a_row >= _MAX_UNLISTED
 
-    async def count(self, answer: AsyncGenerator[Answer, None]) -> AsyncGenerator[Answer, None]:
-        """Yield the items of an answer with a list, and count it when it has ended."""
-        code = ""
-        async with aclosing(answer) as items:
-            async for item in items:
-                code = item.code or "other" if isinstance(item, ApiError) else ""
-                yield item
-        if code == UNLISTED_TEXT:
+    def count(self, last: RowsItem | None) -> None:
+        """Count an answer with a list by its last item."""
+        if not isinstance(last, ApiError):
+            self._num_in_a_row = 0
+        elif last.code == UNLISTED_TEXT:
             self._num_in_a_row += 1
             if self._num_in_a_row == _MAX_UNLISTED:
                 logger.error("%d texts in a row were not of their lists: the engine does not mask", _MAX_UNLISTED)
-        elif not code:
-            self._num_in_a_row = 0
 
 
 PROOF_LIST: Final = WordList("proof", ("river", "stone", "lamp"), "file")

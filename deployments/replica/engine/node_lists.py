@@ -57,12 +57,8 @@ class ListedWords:
         words = store.load(digest)
         self.word_list = words.listed.word_list
         self.table_digest = table_digest(self.word_list)
-        self._has_capitals = words.has_capitals
+        self.has_capitals = words.has_capitals
         self._store = store
-
-    def resolve_case(self, options: ListOptions) -> ListOptions:
-        """Return the options with the case resolved: a list may be the beginning of one that has capitals."""
-        return replace(options, case=case_of(options, has_capitals=self._has_capitals))
 
     @cached_property
     def table(self) -> FormTable:
@@ -83,6 +79,7 @@ class NodeList:
         lang: Its name; None for a client's own list.
         language: The language whose rules of spelling apply.
         n_words: N.
+        options: What is allowed between the words, the case resolved.
         reader: Of its answers.
         block: The part of the ``vocab`` block that its answers share.
     """
@@ -94,8 +91,10 @@ class NodeList:
         self.lang, self.n_words = vocabulary.lang, vocabulary.n_words
         self.language = listed.word_list.language
         self._vocabulary = vocabulary
-        self._options = listed.resolve_case(vocabulary.options)
-        self.reader = self._make_reader(self._options, self.n_words)
+        # The list may be the beginning of one that has capitals.
+        case = case_of(vocabulary.options, has_capitals=listed.has_capitals)
+        self.options = replace(vocabulary.options, case=case)
+        self.reader = self.reader_of(self.options, self.n_words)
         self.block: dict[str, Any] = {
             "id": vocabulary.id,
             "list_id": vocabulary.digest,
@@ -112,7 +111,7 @@ class NodeList:
         self._ebnf: str | None = None
         if mask_engine == "xgrammar":
             try:
-                self._ebnf = f"{MARK}\n{write_ebnf(listed.word_list, self._options, self.n_words, changes)}"
+                self._ebnf = f"{MARK}\n{write_ebnf(listed.word_list, self.options, self.n_words, changes)}"
             except OptionsError as error:
                 raise EngineError(400, f"This service uses grammars. {error}", param="vocab.segmentation") from None
 
@@ -123,7 +122,7 @@ class NodeList:
         small. In a language without spaces all words of the list count, for the dictionary.
         """
         known = self.listed.word_list.needed_up_to(self.n_words)
-        return TextChecker(known, self._options, self.n_words, self.changes)
+        return TextChecker(known, self.options, self.n_words, self.changes)
 
     @cached_property
     def segments(self) -> ListSegments | None:
@@ -133,7 +132,7 @@ class NodeList:
         """
         if not self.listed.word_list.is_unspaced:
             return None
-        return ListSegments(self.listed.word_list, self.n_words, self._vocabulary.options.segmentation, self.changes)
+        return ListSegments(self.listed.word_list, self.n_words, self.options.segmentation, self.changes)
 
     @property
     def num_bytes(self) -> int:
@@ -200,23 +199,15 @@ class NodeList:
         words = "".join((*self.listed.word_list.up_to(self.n_words).words, *self.changes.extra_words))
         if '"' in words or "\\" in words:
             raise StructureError("the list has words with a quotation mark or a backslash: leave them out of it")
-        return AnswerReader(schema, self._reader_of)
+        return AnswerReader(schema, self._reader_of_strings)
 
-    def _reader_of(self, kind: StringKind) -> TextReader:
-        options = kind.options(self._options)
-        return self.reader if options == self._options else self._make_reader(options, self.n_words)
+    def _reader_of_strings(self, kind: StringKind) -> TextReader:
+        options = kind.options(self.options)
+        return self.reader if options == self.options else self.reader_of(options, self.n_words)
 
-    def reader_with_new_words(self, n_words: int) -> TextReader:
-        """Return a reader that also allows new words: the first ``n_words``, more than the N of the list."""
-        return self._make_reader(self._options, n_words)
-
-    def _make_reader(self, options: ListOptions, n_words: int) -> TextReader:
+    def reader_of(self, options: ListOptions, n_words: int) -> TextReader:
+        """Return a reader by other options, or of the first ``n_words``, which may be more than N."""
         return TextReader(self.listed.word_list, options, n_words, self.listed.table, self.changes)
-
-    @property
-    def is_cut_anyhow(self) -> bool:
-        """Return whether its texts, without spaces, may be cut into words in any way."""
-        return self._vocabulary.options.segmentation == "any"
 
 
 class NodeLists:

@@ -1,31 +1,22 @@
-"""The chats and the lists with more words that a word tool asks for while it answers one request."""
+"""The chats that a word tool asks for while it answers one request, and the names that its list is to have."""
 
-import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Set
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, Final
 
-from deployments.contract import (
-    Answer,
-    Caller,
-    Decoding,
-    ResolvedVocabulary,
-    TextRequest,
-    VocabularySpec,
-    WordToolRequest,
-)
+from deployments.contract import Answer, Decoding, ResolvedVocabulary, TextRequest, VocabularySpec
 from deployments.errors import ApiError, EngineError
-from deployments.replica.engine.node_lists import NodeLists
-from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_WORD_CHARS, Limits
+from deployments.replica.engine.node_lists import NodeList
+from deployments.replica.word_tools.task import ToolTask
+from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_WORD_CHARS
+from deployments.settings.service import Settings
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.text.changes import fold
 from vocab.text.report import TextReport
 from vocab.text.sentences import sentence_spans
 
 Chat = Callable[[TextRequest], AsyncGenerator[Answer, None]]
-Resolve = Callable[[VocabularySpec, str], Awaitable[ResolvedVocabulary]]
 
 NO_CHAT_TEMPLATE: Final = "no_chat_template"
 
@@ -33,17 +24,34 @@ NO_CHAT_TEMPLATE: Final = "no_chat_template"
 class Chats:
     """Asks ``chat`` for answers in a list, as requests of their own."""
 
-    def __init__(self, chat: Chat) -> None:
+    def __init__(self, settings: Settings, chat: Chat) -> None:
+        self._settings = settings
         self._chat = chat
         self._numbers = itertools.count()
 
-    async def ask(self, body: dict[str, Any], vocabulary: ResolvedVocabulary, caller: Caller) -> dict[str, Any]:
-        """Return the answer to a chat's body.
+    async def ask(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        vocabulary: ResolvedVocabulary,
+        task: ToolTask,
+        *,
+        max_tokens: int,
+        n: int,
+        **fields: Any,
+    ) -> list[str]:
+        """Return ``n`` answers to a chat, or as many as are at once in the engine; ``fields`` are others of its body.
 
         Raises:
             EngineError: What the chat was refused with, as one of the field ``text``.
         """
-        caller = caller._replace(request_id=f"{caller.request_id}-t{next(self._numbers)}")
+        body = {
+            "model": self._settings.model_id,
+            "messages": list(messages),
+            "max_tokens": max(min(max_tokens, self._settings.limits.max_new_tokens), vocabulary.fewest_tokens),
+            "n": min(n, task.width),
+            **fields,
+        }
+        caller = task.caller._replace(request_id=f"{task.caller.request_id}-t{next(self._numbers)}")
         request = TextRequest(body, vocabulary, Decoding(adapter=caller.adapter), caller)
         async with aclosing(self._chat(request)) as answer:
             item = await anext(answer, None)
@@ -52,37 +60,20 @@ class Chats:
             raise EngineError(item.status, item.message, param="text", code=item.code)
         if not isinstance(item, dict):
             raise EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")
-        return item
+        task.num_read += item["usage"]["prompt_tokens"]
+        task.num_drawn += item["usage"]["completion_tokens"]
+        return [choice["message"]["content"] or "" for choice in item["choices"]]
 
 
-class Names:
-    """Finds the names of a text, and lists that have them; ``resolve`` finds lists with more words."""
-
-    def __init__(self, lists: NodeLists, limits: Limits, resolve: Resolve) -> None:
-        self._lists = lists
-        self._limits = limits
-        self._resolve = resolve
-
-    async def add(self, request: WordToolRequest) -> tuple[list[str], WordToolRequest]:
-        """Return the names of a request's text that are not listed, and the request with them in its vocabulary.
-
-        There are none where it keeps no names.
-        """
-        if not request.body["keep_names"]:
-            return [], request
-        text, spec = request.body["text"], request.spec
-        listed = await self._lists.get(request.vocabulary)
-        report = await asyncio.to_thread(lambda: listed.checker().check(text))
-        left_out = {fold(word, listed.language) for word in spec.exclude_words}
-        names = [
-            name
-            for name in names_in(text, report, frozenset(listed.listed.word_list.words))
-            if fold(name, listed.language) not in left_out and len(name) <= MAX_WORD_CHARS
-        ][: max(MAX_CHANGED_WORDS - len(spec.extra_words), 0)]
-        if not names:
-            return [], request
-        spec = spec.model_copy(update={"extra_words": (*spec.extra_words, *names)})
-        return names, replace(request, spec=spec, vocabulary=await self._resolve(spec, request.caller.owner))
+def names_to_add(text: str, spec: VocabularySpec, listed: NodeList) -> list[str]:
+    """Return the names of a text that its list does not have and that can be added to what was asked for."""
+    report = listed.checker().check(text)
+    left_out = {fold(word, listed.language) for word in spec.exclude_words}
+    return [
+        name
+        for name in names_in(text, report, frozenset(listed.listed.word_list.words))
+        if fold(name, listed.language) not in left_out and len(name) <= MAX_WORD_CHARS
+    ][: max(MAX_CHANGED_WORDS - len(spec.extra_words), 0)]
 
 
 _POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)
@@ -106,12 +97,3 @@ def names_in(text: str, report: TextReport, known: Set[str]) -> list[str]:
         name = written[:-2] if written.endswith(_POSSESSIVES) else written
         (inside if any(map(str.isalnum, text[start : word.start])) else first).add(name)
     return sorted(inside | {name for name in first if name in known and name.lower() not in known})
-
-
-def usage(num_prompt_tokens: int, num_drawn: int) -> dict[str, int]:
-    """Return the ``usage`` member of an answer."""
-    return {
-        "prompt_tokens": num_prompt_tokens,
-        "completion_tokens": num_drawn,
-        "total_tokens": num_prompt_tokens + num_drawn,
-    }

@@ -14,15 +14,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from deployments.contract import ResolvedVocabulary, WordToolRequest
+from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.errors import EngineError
 from deployments.replica.answers.gate import UnlistedTextError
-from deployments.replica.engine.loaded_adapters import name_of
-from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.word_tools.chats import Chats, Names, Resolve, usage
+from deployments.replica.word_tools.chats import Chats
 from deployments.replica.word_tools.sentences import ContentWord, ListedText, Sentence
 from deployments.replica.word_tools.swap import Swap, Swapper
-from deployments.settings.service import Settings
+from deployments.replica.word_tools.task import ToolTask
 from vocab.answers import ExerciseKind as Kind
 
 Item = dict[str, Any]
@@ -74,22 +72,19 @@ _CANNOT_WRITE: Final = "the model cannot write them in this list: it has no chat
 
 @dataclass
 class _Task:
-    """One request, and the tokens read and drawn for it."""
+    """One request, and what has been found out for it."""
 
-    request: WordToolRequest
+    tool: ToolTask
     text: ListedText
     examples: Mapping[str, Any]
-    width: int
     random: Random
-    num_read: int = 0
-    num_drawn: int = 0
     wrong: dict[int, dict[str, float]] = field(default_factory=dict)
     shown: dict[Kind, list[int]] = field(default_factory=dict)
     reasons: dict[Kind, str] = field(default_factory=dict)
 
     @property
     def num_items(self) -> int:
-        return int(self.request.body["num_items"])
+        return int(self.tool.body["num_items"])
 
     def sentences(self) -> list[Sentence]:
         """Return the sentences with a word to ask for, in an order of its own each time."""
@@ -110,13 +105,13 @@ class ExerciseWriter:
     """Writes exercises with the engine of ``swapper``; ``resolve`` finds lists with fewer words."""
 
     def __init__(
-        self, settings: Settings, lists: NodeLists, swapper: Swapper, chats: Chats, names: Names, resolve: Resolve
+        self,
+        swapper: Swapper,
+        chats: Chats,
+        resolve: Callable[[VocabularySpec, str], Awaitable[ResolvedVocabulary]],
     ) -> None:
-        self._settings = settings
-        self._lists = lists
         self._swapper = swapper
         self._chats = chats
-        self._names = names
         self._resolve = resolve
         self._writers: Mapping[Kind, Callable[[_Task], Awaitable[list[Item]]]] = {
             "questions": self._questions,
@@ -127,16 +122,15 @@ class ExerciseWriter:
             "dictation": self._dictation,
         }
 
-    async def write(self, request: WordToolRequest, width: int) -> AsyncGenerator[dict[str, Any], None]:
+    async def write(self, tool: ToolTask) -> AsyncGenerator[dict[str, Any], None]:
         """Write the exercises of a text: yield each when written, as ``{"exercise": …}``, then the answer's members.
 
         Raises:
             EngineError: No sentence of the text can be used, or the engine failed.
             UnlistedTextError: A string of an exercise is not in the list.
         """
-        names, request = await self._names.add(request)
-        body, listed = request.body, await self._lists.get(request.vocabulary)
-        text = await asyncio.to_thread(ListedText.of, body["text"], listed, listed.n_words)
+        body, listed = tool.body, tool.listed
+        text = await asyncio.to_thread(ListedText.of, body["text"], listed)
         if not text.sentences:
             raise EngineError(
                 400,
@@ -146,7 +140,7 @@ class ExerciseWriter:
             )
         language = LANGUAGES.get(listed.language, {})
         examples = language if "questions" in language else LANGUAGES["en"]
-        task = _Task(request, text, examples, width, Random(body.get("seed", 0)))  # noqa: S311
+        task = _Task(tool, text, examples, Random(body.get("seed", 0)))  # noqa: S311
         exercises, left_out = [], []
         instructions = language.get("instructions", {})
         for kind in body["kinds"]:
@@ -165,12 +159,11 @@ class ExerciseWriter:
         yield {
             "lang": listed.lang,
             "exercises": exercises,
-            "names": names,
+            "names": tool.names,
             "num_sentences": text.num_sentences,
             "num_unlisted_sentences": text.num_unlisted,
             "left_out": left_out,
-            "vocab": {**listed.block, "adapter": name_of(request.caller.adapter)},
-            "usage": usage(task.num_read, task.num_drawn),
+            **tool.report(),
         }
 
     async def _gap_fill(self, task: _Task) -> list[Item]:
@@ -203,7 +196,7 @@ class ExerciseWriter:
             before, after = sentence.around(word)
             wrong = await self._wrong(task, sentence, word)
             found += [(lead, before + other + after) for other, lead in wrong.items() if lead < _MAX_LEAD]
-        return next((text for _, text in sorted(found) if text not in task.request.body["text"]), None)
+        return next((text for _, text in sorted(found) if text not in task.tool.body["text"]), None)
 
     async def _order(self, task: _Task) -> list[Item]:
         """Take some sentences in their order, with another one to print them in."""
@@ -240,9 +233,8 @@ class ExerciseWriter:
             if not wrong:
                 continue
             asked = _ABOUT.format(sentence=sentence.text, answer=word.text)
-            drafts = await self._ask(
-                task, "questions", [_system(_QUESTION), *shown, *_exchange(asked)], task.request.vocabulary
-            )
+            vocabulary = task.tool.request.vocabulary
+            drafts = await self._ask(task, "questions", [_system(_QUESTION), *shown, *_exchange(asked)], vocabulary)
             drafts = [one for one in drafts if task.text.is_question(one, sentence, word)]
             contexts = {one: (f"{sentence.text}\n{one} ", ".") for one in drafts}
             if question := await self._clearest(task, contexts, (f"{sentence.text}\n", "."), word.text, wrong):
@@ -258,15 +250,18 @@ class ExerciseWriter:
         words = {sentence.content[0].text: sentence.content[0] for sentence in task.sentences()}
         tried = list(words)[: _TRIES * task.num_items]
         forms = [form for word in tried for form in task.text.same_lemma(word)]
-        spec = task.request.spec.model_copy(update={"exclude_words": (*task.request.spec.exclude_words, *forms)})
-        without = await self._resolve(spec, task.request.caller.owner)
+        spec = task.tool.request.spec
+        spec = spec.model_copy(update={"exclude_words": (*spec.exclude_words, *forms)})
+        without = await self._resolve(spec, task.tool.caller.owner)
         shown = [message for word, gloss in task.examples["glosses"] for message in _exchange(word, gloss)]
         items: list[Item] = []
         for word in tried:
             if len(items) == task.num_items or "matching" in task.reasons:
                 break
             drafts = await self._ask(task, "matching", [_system(_GLOSS), *shown, *_exchange(word)], without)
-            contexts = {one: (f'"{one}" is what the word "', '" means.') for one in drafts if _is_ended(one, task.text)}
+            # The model ended it, and not the list.
+            ended = [one for one in drafts if len(task.text.words_in(one)) < _MAX_GLOSS_WORDS]
+            contexts = {one: (f'"{one}" is what the word "', '" means.') for one in ended}
             others = [other for other in tried if other != word]
             if gloss := await self._clearest(task, contexts, ('This is what the word "', '" means.'), word, others):
                 source = {"start": words[word].start, "end": words[word].end}
@@ -283,7 +278,7 @@ class ExerciseWriter:
             alike = await asyncio.to_thread(task.text.alike, word, sentence)
             place = word.start - sentence.start
             swap = Swap.of(sentence.text, place, place + len(word.text))
-            own, *scores = await self._scores(task, swap, [word.text, *alike])
+            own, *scores = await self._swapper.scores(swap, [word.text, *alike], task.tool)
             ranked = sorted(zip(scores, alike, strict=True), reverse=True)
             task.wrong[word.start] = {other: own - score for score, other in ranked if own - score > _MIN_LEAD}
         return task.wrong[word.start]
@@ -301,19 +296,14 @@ class ExerciseWriter:
         ``contexts`` has for each draft what stands before and after the word, ``prior`` the same without a draft.
         """
         words = [right, *wrong]
-        without = await self._scores(task, _between(right, *prior), words) if contexts else []
+        without = await self._swapper.scores(_between(right, *prior), words, task.tool) if contexts else []
         leads = {}
         for draft, around in contexts.items():
-            scores = await self._scores(task, _between(right, *around), words)
+            scores = await self._swapper.scores(_between(right, *around), words, task.tool)
             own, *others = (score - base for score, base in zip(scores, without, strict=True))
             leads[draft] = own - max(others, default=own)
         best = max(leads, key=leads.__getitem__, default=None)
         return best if best is not None and leads[best] > 0 else None
-
-    async def _scores(self, task: _Task, swap: Swap, words: Sequence[str]) -> list[float]:
-        scores, num_read = await self._swapper.scores(swap, words, task.request.caller, task.width)
-        task.num_read += num_read
-        return scores
 
     async def _ask(
         self, task: _Task, kind: Kind, messages: Sequence[Mapping[str, str]], vocabulary: ResolvedVocabulary
@@ -321,27 +311,25 @@ class ExerciseWriter:
         """Ask the model for one string in the list; return what it wrote, each once; none where it cannot."""
         form = _QUESTION_FORM if kind == "questions" else _GLOSS_FORM
         schema = {"type": "object", "properties": {_MEMBER: form}, "required": [_MEMBER]}
-        most = min(_ANSWER_TOKENS, self._settings.limits.max_new_tokens)
-        body: dict[str, Any] = {
-            "model": self._settings.model_id,
-            "messages": list(messages),
-            "max_tokens": max(most, vocabulary.fewest_tokens),
-            "n": min(_DRAFTS, task.width),
-            "temperature": 0.7,
-            "response_format": {"type": "json_schema", "json_schema": {"name": kind, "schema": schema}},
-            **({"seed": task.request.body["seed"]} if "seed" in task.request.body else {}),
-        }
+        fields = {name: task.tool.body[name] for name in ("seed",) if name in task.tool.body}
         try:
-            answer = await self._chats.ask(body, vocabulary, task.request.caller)
+            written = await self._chats.ask(
+                messages,
+                vocabulary,
+                task.tool,
+                max_tokens=_ANSWER_TOKENS,
+                n=_DRAFTS,
+                temperature=0.7,
+                response_format={"type": "json_schema", "json_schema": {"name": kind, "schema": schema}},
+                **fields,
+            )
         except EngineError as error:
             # The client did not ask for this chat: what a text alone gives, it gets.
             if error.status != 400:
                 raise
             task.reasons[kind] = _CANNOT_WRITE
             return []
-        task.num_read += answer["usage"]["prompt_tokens"]
-        task.num_drawn += answer["usage"]["completion_tokens"]
-        return list({json.loads(choice["message"]["content"])[_MEMBER]: None for choice in answer["choices"]})
+        return list({json.loads(one)[_MEMBER]: None for one in written})
 
 
 def _system(text: str) -> dict[str, str]:
@@ -353,11 +341,6 @@ def _exchange(asked: str, answer: str | None = None) -> list[dict[str, str]]:
     if answer is not None:
         messages.append({"role": "assistant", "content": json.dumps({_MEMBER: answer}, ensure_ascii=False)})
     return messages
-
-
-def _is_ended(gloss: str, text: ListedText) -> bool:
-    """Return whether the model ended a gloss, and the list did not."""
-    return len(text.words_in(gloss)) < _MAX_GLOSS_WORDS
 
 
 def _between(word: str, before: str, after: str) -> Swap:

@@ -8,14 +8,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.contract import Caller, ResolvedVocabulary
+from deployments.contract import Caller
 from deployments.errors import EngineError, printable
 from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
-from deployments.replica.engine.node_lists import NodeList, NodeLists
+from deployments.replica.engine.node_lists import NodeList
 from deployments.replica.plain_text import reader_after_text
+from deployments.replica.word_tools.task import ToolTask
 from deployments.settings.limits import MAX_NEXT_ROWS
-from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.next_words import NextSegmentSearch, NextWord, NextWordSearch, WordTokens
 from vocab.marks import BLANK, LINE_BREAK
@@ -27,54 +27,45 @@ _BEFORE_A_TEXT: Final = LINE_BREAK
 
 
 class Found(NamedTuple):
-    """Next words, the likeliest first, the tokens of the text before them, and how many rows were read."""
+    """Next words, the likeliest first, and how many rows were read."""
 
     words: Sequence[NextWord]
-    tokens: Tokens
     num_rows: int
-
-    @property
-    def num_tokens(self) -> int:
-        """Return how many tokens were read and drawn: beginnings that rows share count once."""
-        return len(self.tokens) + self.num_rows
 
 
 class NextWordFinder:
     """Finds the likeliest next words by the engine of ``rows``, whose tokenizer has these ``facts``."""
 
-    def __init__(
-        self, settings: Settings, lists: NodeLists, states: EngineCache, facts: TokenizerFacts, rows: RowAnswerer
-    ) -> None:
-        self._settings = settings
-        self._lists = lists
+    def __init__(self, states: EngineCache, facts: TokenizerFacts, rows: RowAnswerer) -> None:
         self._states = states
         self._facts = facts
         self._rows = rows
         self._word_tokens: WordTokens | None = None
 
-    async def find(
-        self, text: str, vocabulary: ResolvedVocabulary, caller: Caller, *, top: int, width: int, is_whole: bool = False
-    ) -> Found:
+    async def find(self, text: str, task: ToolTask, *, top: int, is_whole: bool = False) -> Found:
         """Return the ``top`` likeliest words after a text; ``is_whole`` is whether its last word is known to be whole.
+
+        The text and each row are counted as read: beginnings that rows share count once.
 
         Raises:
             EngineError: The text is too long, or breaks off inside a word; or the engine has no rows, or failed.
         """
-        listed = await self._lists.get(vocabulary)
         before = text.rstrip(BLANK)
         if not before:
             before, is_whole = _BEFORE_A_TEXT, True
         elif len(before) < len(text):
             is_whole = True
-        reader = await asyncio.to_thread(reader_after_text, listed.reader, before, "text", is_whole=is_whole)
-        [tokens] = await self.tokens([before], caller)
-        search = await asyncio.to_thread(self._search, listed, reader.place, top)
+        reader = await asyncio.to_thread(reader_after_text, task.listed.reader, before, "text", is_whole=is_whole)
+        [tokens] = await self.tokens([before], task.caller)
+        search = await asyncio.to_thread(self._search, task.listed, reader.place, top)
         num_rows = 0
-        while prefixes := search.prefixes(width):
-            rows = await self._rows.rows([[*tokens, *prefix] for prefix in prefixes], num_rows, caller, width)
+        while prefixes := search.prefixes(task.width):
+            prompts = [[*tokens, *prefix] for prefix in prefixes]
+            rows = await self._rows.rows(prompts, num_rows, task.caller, task.width)
             num_rows += len(rows)
             await asyncio.to_thread(_add, search, prefixes, rows)
-        return Found(search.words, tokens, num_rows)
+        task.num_read += len(tokens) + num_rows
+        return Found(search.words, num_rows)
 
     async def tokens(self, texts: Sequence[str], caller: Caller) -> list[Tokens]:
         """Tokenize texts as prompts of completions, and check their length.

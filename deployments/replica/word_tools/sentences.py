@@ -92,9 +92,9 @@ class ListedText:
         self.num_unlisted = sum(any(start <= word.start < end for word in report.not_allowed) for start, end in spans)
 
     @classmethod
-    def of(cls, text: str, listed: NodeList, n_words: int) -> "ListedText":
-        """Read a text by the first ``n_words`` of a list, with its changes."""
-        word_list = listed.listed.word_list.up_to(n_words)
+    def of(cls, text: str, listed: NodeList) -> "ListedText":
+        """Read a text by the words of a list, with its changes."""
+        word_list = listed.listed.word_list.up_to(listed.n_words)
         return cls(text, listed.checker(), word_list, ranks_left_out(word_list, listed.changes.exclude_words))
 
     def allows(self, text: str) -> bool:
@@ -163,17 +163,17 @@ class ListedText:
         words = [word for word in report.words if start <= word.start < end]
         if len(words) < _MIN_WORDS or not all(word.is_allowed for word in words):
             return None
-        content = [self._content(report, word) for word in words[1:] if self._is_content(report, word)]
+        content = [
+            ContentWord(report.spelling(word), word.start, word.end, word.rank or 0)
+            for word in words[1:]
+            if self._is_content(report, word)
+        ]
         by_rank = sorted(content, key=lambda word: -word.rank)
         return Sentence(report.text[start:end], start, list(map(report.spelling, words)), by_rank)
 
     def _is_content(self, report: TextReport, word: CheckedWord) -> bool:
         is_rare = word.reason == "listed" and word.rank is not None and word.rank > self._least_rank
         return is_rare and self._can_be_asked(report.spelling(word))
-
-    @staticmethod
-    def _content(report: TextReport, word: CheckedWord) -> ContentWord:
-        return ContentWord(report.spelling(word), word.start, word.end, word.rank or 0)
 
 
 def _common_ending(first: str, second: str) -> int:

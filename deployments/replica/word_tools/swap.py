@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from cachetools import LRUCache
 
-from deployments.contract import Caller, ResolvedVocabulary
 from deployments.errors import EngineError, printable
 from deployments.replica.answers.rows import RowAnswerer
-from deployments.replica.engine.node_lists import NodeList, NodeLists
+from deployments.replica.engine.node_lists import NodeList
 from deployments.replica.word_tools.next_words import NextWordFinder
+from deployments.replica.word_tools.task import ToolTask
 from vocab.lists.lemmas import KnownLemmas
 from vocab.marks import LINE_BREAK
 from vocab.text.changes import ranks_left_out
@@ -92,76 +92,67 @@ class Swap(NamedTuple):
         )
 
 
-class Ranked(NamedTuple):
-    """The candidates by their scores, the best first, the word's own score, and how many tokens were read."""
-
-    words: Sequence[tuple[str, float]]
-    own: float
-    num_tokens: int
-
-
 class Swapper:
     """Finds other words for a word of a text and ranks them with the engine of ``rows``."""
 
-    def __init__(self, lists: NodeLists, finder: NextWordFinder, rows: RowAnswerer) -> None:
-        self._lists = lists
+    def __init__(self, finder: NextWordFinder, rows: RowAnswerer) -> None:
         self._finder = finder
         self._rows = rows
         self._near: LRUCache[tuple[str, int], _NearWords] = LRUCache(_MAX_LISTS)
 
-    async def rank(self, swap: Swap, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> Ranked:
-        """Return all candidates for a word's place, ranked by how well they fit its sentence.
+    async def rank(self, swap: Swap, task: ToolTask) -> tuple[float, list[tuple[str, float]]]:
+        """Return a word's own score in its place, and all candidates for it with theirs, the best first.
 
         Raises:
             EngineError: As of ``NextWordFinder.find``.
         """
-        found = await self._finder.find(swap.before, vocabulary, caller, top=_NUM_NEXT, width=width, is_whole=True)
-        meant = await self._find_synonyms(swap.word, vocabulary, caller, width)
-        listed = await self._near_words(vocabulary)
-        candidates = list(_as_written((*(word.text for word in found.words), *meant.words), swap, listed))
+        found = await self._finder.find(swap.before, task, top=_NUM_NEXT, is_whole=True)
+        meant = await self._find_synonyms(swap.word, task)
+        listed = await self._near_words(task)
+        candidates = list(_as_written((*(word.text for word in found.words), *meant), swap, listed))
         candidates = await asyncio.to_thread(listed.standing, candidates, swap)
-        [own, *scores], num_read = await self.scores(swap, (swap.word, *candidates), caller, width)
-        ranked = sorted(zip(candidates, scores, strict=True), key=lambda pair: -pair[1])
-        return Ranked(ranked, own, found.num_tokens + meant.num_tokens + num_read)
+        own, *scores = await self.scores(swap, (swap.word, *candidates), task)
+        return own, sorted(zip(candidates, scores, strict=True), key=lambda pair: -pair[1])
 
-    async def best(self, swap: Swap, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> tuple[str, int]:
-        """Return the listed word that means the same and fits best, and how many tokens were read; empty for none.
+    async def best(self, swap: Swap, task: ToolTask) -> str:
+        """Return the listed word that means the same and fits best; empty for none.
 
         Raises:
             EngineError: As of ``NextWordFinder.find``.
         """
-        meant = await self._find_synonyms(swap.word, vocabulary, caller, width)
-        listed = await self._near_words(vocabulary)
+        meant = await self._find_synonyms(swap.word, task)
+        listed = await self._near_words(task)
         # Of two that are written alike, the likelier comes later and stays.
-        ascending = sorted(meant.words, key=meant.words.__getitem__)
-        written = {next(iter(_as_written((word,), swap, listed)), ""): meant.words[word] for word in ascending}
+        ascending = sorted(meant, key=meant.__getitem__)
+        written = {next(iter(_as_written((word,), swap, listed)), ""): meant[word] for word in ascending}
         written.pop("", None)
         standing = await asyncio.to_thread(listed.standing, list(written), swap)
         written = {word: written[word] for word in standing}
         if not written:
-            return "", meant.num_tokens
-        scores, num_read = await self.scores(swap, list(written), caller, width)
+            return ""
+        scores = await self.scores(swap, list(written), task)
         together = {word: log_p + score for (word, log_p), score in zip(written.items(), scores, strict=True)}
-        return max(together, key=together.__getitem__), meant.num_tokens + num_read
+        return max(together, key=together.__getitem__)
 
-    async def scores(self, swap: Swap, words: Sequence[str], caller: Caller, width: int) -> tuple[list[float], int]:
-        """Score words in the swap's place: log p of each with what stands after it; and the tokens read.
+    async def scores(self, swap: Swap, words: Sequence[str], task: ToolTask) -> list[float]:
+        """Score words in the swap's place: log p of each with what stands after it.
 
         Raises:
             EngineError: As of ``NextWordFinder.tokens``.
         """
-        texts = await self._finder.tokens([swap.before + word + swap.after for word in words], caller)
+        texts = await self._finder.tokens([swap.before + word + swap.after for word in words], task.caller)
         columns = enumerate(zip(*texts, strict=False))
         shared = next((place for place, column in columns if len(set(column)) > 1), min(map(len, texts)))
         pairs = [(tokens[:shared], tokens[shared:]) for tokens in texts]
-        scores = await self._rows.scores(pairs, "s", caller, width)
-        return list(map(sum, scores)), sum(map(len, texts))
+        scores = await self._rows.scores(pairs, "s", task.caller, task.width)
+        task.num_read += sum(map(len, texts))
+        return list(map(sum, scores))
 
-    async def _find_synonyms(self, word: str, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> "_Meant":
+    async def _find_synonyms(self, word: str, task: ToolTask) -> dict[str, float]:
         """Ask the model for words of the same meaning, and add near words; each with log p of that."""
-        near_words = await self._near_words(vocabulary)
+        near_words = await self._near_words(task)
         asked = _SAME_MEANING_IN.get(near_words.language, _SAME_MEANING).format(word)
-        found = await self._finder.find(asked, vocabulary, caller, top=_NUM_MEANT, width=width, is_whole=True)
+        found = await self._finder.find(asked, task, top=_NUM_MEANT, is_whole=True)
         words = {one.text: one.log_p for one in found.words}
         for one, log_p in (await asyncio.to_thread(near_words.near, word)).items():
             words[one] = max(words.get(one, log_p), log_p)
@@ -169,21 +160,20 @@ class Swapper:
         if parts != word and all(part in near_words.words for part in parts.split()):
             # "sea chest" for "sea-chest"
             words[parts] = _LOG_P_OF_FORMS
-        return _Meant(words, found.num_tokens)
+        return words
 
-    async def _near_words(self, vocabulary: ResolvedVocabulary) -> "_NearWords":
-        key = vocabulary.id, vocabulary.n_words
+    async def _near_words(self, task: ToolTask) -> "_NearWords":
+        key = task.request.vocabulary.id, task.listed.n_words
         if key not in self._near:
-            listed = await self._lists.get(vocabulary)
-            self._near[key] = await asyncio.to_thread(_NearWords, listed, vocabulary.n_words)
+            self._near[key] = await asyncio.to_thread(_NearWords, task.listed)
         return self._near[key]
 
 
 class _NearWords:
     """The words of a list that are near others: forms of a lemma, and what is spelled alike."""
 
-    def __init__(self, listed: NodeList, n_words: int) -> None:
-        word_list, changes = listed.listed.word_list, listed.changes
+    def __init__(self, listed: NodeList) -> None:
+        word_list, changes, n_words = listed.listed.word_list, listed.changes, listed.n_words
         left_out = ranks_left_out(word_list, changes.exclude_words)
         counted = (word for rank, word in word_list.up_to(n_words).ranked() if rank not in left_out)
         self.language = listed.language
@@ -207,13 +197,6 @@ class _NearWords:
         """Return those of some words that are words in the swap's place: without spaces, others may come about."""
         segments, (before, after) = self._segments, swap.sentence
         return [word for word in words if segments is None or segments.has_word(before, word, after)]
-
-
-class _Meant(NamedTuple):
-    """Words that may mean the same, each with log p of that, and how many tokens were read."""
-
-    words: dict[str, float]
-    num_tokens: int
 
 
 def _as_written(words: Iterable[str], swap: Swap, listed: "_NearWords") -> Iterable[str]:

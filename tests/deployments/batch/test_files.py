@@ -7,7 +7,7 @@ import openai
 import pytest
 from openai.types import FileDeleted, FileObject
 
-from deployments.errors import BadRequestError, OverloadedError
+from deployments.errors import OverloadedError
 from deployments.storage import Location, PartialFile, StorageError
 from tests.deployments.batch.full_disk import no_room
 from tests.deployments.batch.world import FEW, NOW, OWNER, BatchWorld, jsonl
@@ -172,9 +172,6 @@ def test_a_file_that_is_not_ones_own_is_not_found_and_stays(
             assert response.status_code == 404
         assert client.get(f"/v1/files/{file_id}/content").status_code == 404
     assert other.get(f"/v1/files/{theirs}/content").content == jsonl()
-    for offset, num_bytes in ((-1, 1), (0, 0), (0, -1), (0, 2**24 + 1)):
-        with pytest.raises(BadRequestError):
-            small.service.read_file("other", theirs, offset, num_bytes)
 
 
 def test_a_file_whose_contents_are_gone_is_not_found_and_one_that_is_cut_short_our_fault(

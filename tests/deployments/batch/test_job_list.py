@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deployments.batch.lines import Line, LineFault, read_lines, to_lines
+from deployments.batch.lines import Line, read_lines, to_lines
 from deployments.errors import BadRequestError
 from deployments.protocol.batches import ENDPOINT, PARAMETERS, read_parameters
 from deployments.protocol.reader import ChatRequestReader, ServedModel
@@ -21,7 +21,7 @@ def lines(content: bytes | list[Any], max_lines: int = 100, **parameters: Any) -
     return b"".join(to_lines(text, parameters, model_id=MODEL, max_lines=max_lines))
 
 
-def items(content: bytes | list[Any], limits: Limits = LIMITS, **parameters: Any) -> list[Line | LineFault]:
+def items(content: bytes | list[Any], limits: Limits = LIMITS, **parameters: Any) -> list[Line]:
     """As the engine room reads them."""
     stream = io.BytesIO(lines(content, **parameters))
     return list(
@@ -43,8 +43,7 @@ def parameters(query: str) -> dict[str, Any]:
 def test_each_item_becomes_a_line_named_by_its_place() -> None:
     found = items([chat_body("one"), CHAT, chat_body('a "{[,]}" \\ b')])
     assert [item.custom_id for item in found] == ["0", "1", "2"]
-    assert [item.body["model"] for item in found if isinstance(item, Line)] == [MODEL] * 3
-    assert isinstance(found[2], Line)
+    assert [item.body["model"] for item in found] == [MODEL] * 3
     assert found[2].body == chat_body('a "{[,]}" \\ b')
 
 
@@ -52,10 +51,10 @@ def test_an_item_that_is_no_object_or_too_long_is_a_line_at_fault_and_the_others
     too_long = {"messages": ["x,\n"] * 2000}
     for item in (None, 1, "tell me", [], [CHAT], True, too_long):
         found = items([CHAT, item, CHAT], Limits(max_body_bytes=2000))
-        assert [type(line) for line in found] == [Line, LineFault, Line]
-        assert isinstance(found[1], LineFault)
+        assert [line.fault is None for line in found] == [True, False, True]
+        assert found[1].fault is not None
         expected = (None, "line_too_long") if item is too_long else ("1", "invalid_body")
-        assert (found[1].custom_id, found[1].code) == expected
+        assert (found[1].custom_id, found[1].fault.code) == expected
 
 
 def test_what_is_no_list_is_refused_and_the_place_named() -> None:

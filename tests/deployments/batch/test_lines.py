@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.batch.lines import Line, LineFault, read_lines
+from deployments.batch.lines import Line, read_lines
+from deployments.errors import ApiError
 from deployments.protocol.reader import ChatRequestReader, ServedModel
 from deployments.settings.limits import Limits
 from tests.deployments.front import CHAT, LIMITS, MODEL, chat_body
@@ -19,7 +20,7 @@ def line(custom_id: Any = "a", **changes: Any) -> bytes:
     return json.dumps({name: value for name, value in members.items() if value is not ...}).encode()
 
 
-def read(content: bytes, limits: Limits = LIMITS) -> list[Line | LineFault]:
+def read(content: bytes, limits: Limits = LIMITS) -> list[Line]:
     return list(
         read_lines(
             io.BytesIO(content), reader=ChatRequestReader(ServedModel(MODEL, limits)), limits=limits, endpoint=CHAT
@@ -27,15 +28,18 @@ def read(content: bytes, limits: Limits = LIMITS) -> list[Line | LineFault]:
     )
 
 
-def fault(text: bytes, limits: Limits = LIMITS) -> LineFault:
-    """The fault of a line between two good ones."""
+def bad_line(text: bytes, limits: Limits = LIMITS) -> Line:
+    """A line at fault, between two good ones."""
     items = read(b"\n".join([line("before"), text, line("after")]), limits)
     assert [item.number for item in items] == [1, 2, 3]
-    assert isinstance(items[0], Line)
-    assert isinstance(items[2], Line)
-    assert isinstance(items[1], LineFault)
-    assert items[1].message.startswith("Line 2: ")
+    assert [item.fault is None for item in items] == [True, False, True]
     return items[1]
+
+
+def fault(text: bytes, limits: Limits = LIMITS) -> ApiError:
+    found = bad_line(text, limits).fault
+    assert found is not None
+    return found
 
 
 def test_good_lines_come_in_order_with_what_they_ask_for() -> None:
@@ -93,23 +97,24 @@ def test_a_faulty_line_names_its_number_and_cause_and_the_others_are_read() -> N
 
 
 def test_a_fault_has_the_name_of_its_line_unless_it_is_another_lines() -> None:
-    assert fault(line("mine", body=chat_body(model="other"))).custom_id == "mine"
-    assert fault(line("mine", extra=1)).custom_id == "mine"
-    assert fault(line("before", extra=1)).custom_id is None
-    assert fault(b"{").custom_id is None
+    assert bad_line(line("mine", body=chat_body(model="other"))).custom_id == "mine"
+    assert bad_line(line("mine", extra=1)).custom_id == "mine"
+    assert bad_line(line("before", extra=1)).custom_id is None
+    assert bad_line(b"{").custom_id is None
 
 
 def test_a_name_that_a_faulty_line_used_is_used() -> None:
     items = read(b"\n".join([line("a", method="GET"), line("a"), line("a")]))
-    assert [(type(item), item.custom_id) for item in items] == [(LineFault, "a"), (LineFault, None), (LineFault, None)]
-    assert all("line 1" in item.message for item in items[1:] if isinstance(item, LineFault))
+    assert [item.custom_id for item in items] == ["a", None, None]
+    assert ["line 1" in str(item.fault) for item in items] == [False, True, True]
+    assert items[0].fault is not None
 
 
 def test_a_line_that_is_too_long_is_skipped() -> None:
     limits = Limits(max_body_bytes=2000)
     fits = line(body=chat_body("x" * (2000 - len(line(body=chat_body(""))))))
     assert len(fits) == 2000
-    assert isinstance(read(fits, limits)[0], Line)
+    assert read(fits, limits)[0].fault is None
     for num_bytes in (2001, 3000, 302_000):
         assert fault(b"x" * num_bytes, limits).code == "line_too_long"
         assert [item.number for item in read(b"x" * num_bytes, limits)] == [1]

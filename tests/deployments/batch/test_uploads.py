@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
 import pytest
@@ -20,6 +20,7 @@ from deployments.errors import (
     UnsupportedMediaTypeError,
 )
 from deployments.ingress.stream import ClientLeft
+from deployments.settings.limits import BatchLimits
 
 BOUNDARY = "b0undary"
 CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
@@ -66,8 +67,9 @@ class Taken:
     fields: dict[str, str]
 
 
-def make_uploads(max_s: float = 5.0, max_held_bytes: int = 10**9) -> Uploads:
-    return Uploads(MAX_FILE_BYTES, max_s, max_held_bytes, {ME: 32, "other": 1}.__getitem__)
+def make_uploads(max_s: float = 5.0) -> Uploads:
+    limits = BatchLimits(max_file_bytes=MAX_FILE_BYTES, max_upload_s=max_s)
+    return Uploads(limits, {ME: 32, "other": 1}.__getitem__)
 
 
 async def read(body: bytes | Sequence[bytes], fields: Sequence[str] = (), **headers: str) -> Taken:
@@ -184,23 +186,26 @@ async def test_a_file_has_a_largest_size_and_what_is_larger_is_not_read_to_its_e
 
 
 async def test_a_client_that_stops_sending_is_told_and_holds_nothing_and_one_that_left_neither() -> None:
-    body = form(part(b"x" * 50_000))
-    uploads = make_uploads(max_s=0.05, max_held_bytes=len(body))
-    assert "0.05 s" in str(await refuse(RequestTimeoutError, uploads, Client([part()], last="never")))
-    await refuse(ClientLeft, uploads, Client([part()], last="http.disconnect"))
+    begun, body = part(b"x" * 90_000), form(part(b"x" * 90_000))
+    uploads = make_uploads(max_s=0.05)
+    for _ in range(4):
+        assert "0.05 s" in str(await refuse(RequestTimeoutError, uploads, Client([begun], last="never")))
+        await refuse(ClientLeft, uploads, Client([begun], last="http.disconnect"))
     async with uploads.read(Client([body]).request, ME) as upload:
-        assert upload.file.size == 50_000
+        assert upload.file.size == 90_000
 
 
 async def test_uploads_of_one_key_hold_no_more_than_they_may_and_others_are_unaffected() -> None:
-    body = form(part(b"x" * 50_000))
-    uploads = make_uploads(max_held_bytes=2 * len(body))
-    async with uploads.read(Client([body]).request, ME), uploads.read(Client([body]).request, ME):
+    body = form(part(b"x" * 99_000))
+    uploads = make_uploads()
+    async with AsyncExitStack() as held:
+        for _ in range(4):
+            await held.enter_async_context(uploads.read(Client([body]).request, ME))
         await refuse(TooManyRequestsError, uploads, Client([body]))
         async with uploads.read(Client([body]).request, "other") as upload:
-            assert upload.file.size == 50_000
+            assert upload.file.size == 99_000
     async with uploads.read(Client([body]).request, ME) as upload:
-        assert upload.file.size == 50_000
+        assert upload.file.size == 99_000
 
 
 async def test_stalled_uploads_of_one_key_are_few_and_leave_room_for_others() -> None:

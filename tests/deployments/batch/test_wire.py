@@ -14,10 +14,10 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from starlette.datastructures import UploadFile
 from starlette.types import Message
 
-from deployments.batch.api import BatchClient, FileStream
+from deployments.batch.api import BatchClient, file_pieces
 from deployments.batch.database import StoreError
 from deployments.contract import Caller
-from deployments.ingress.stream import ClientLeft
+from deployments.ingress.stream import ClientLeft, PieceStream
 from deployments.storage import Location
 from tests.deployments.batch.world import FEW, BatchWorld
 from tests.deployments.front import KEY, Front, assert_error, client_of, raw_request
@@ -158,7 +158,7 @@ def raising(error: Exception) -> Callable[..., Any]:
     return operation
 
 
-async def large_file() -> tuple[FileStream, list[int]]:
+async def large_file() -> tuple[PieceStream, list[int]]:
     """A file of 100 MiB, and the places from which it was read."""
     asked: list[int] = []
 
@@ -166,7 +166,8 @@ async def large_file() -> tuple[FileStream, list[int]]:
         asked.append(offset)
         return b"x" * num_bytes
 
-    return await FileStream.begin(read, 100 * MANY_BYTES, "text/plain", "req-1"), asked
+    pieces = file_pieces(read, 100 * MANY_BYTES, "req-1")
+    return PieceStream(await anext(pieces), pieces, "req-1", "text/plain", {}), asked
 
 
 class TestFileStream:

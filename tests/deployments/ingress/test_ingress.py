@@ -2,10 +2,7 @@
 starts, or is not there."""
 
 import asyncio
-import threading
-import time
 from collections.abc import AsyncGenerator
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -168,78 +165,38 @@ async def test_a_request_that_starts_the_first_replica_is_told_to_come_back_wher
     assert answer.headers["retry-after"] == str(ENGINE_START_S)
 
 
-def served_by(monkeypatch: pytest.MonkeyPatch, **deployments: dict[str, int]) -> tuple[dict[str, Any], list[Any]]:
-    """What Serve's controller says of the deployments, by name, and their handles."""
-    told = {name: SimpleNamespace(replica_states=states) for name, states in deployments.items()}
-    status = SimpleNamespace(applications={"app": SimpleNamespace(deployments=told)})
-    monkeypatch.setattr(serve, "status", lambda: status)
-    handles = [SimpleNamespace(app_name="app", deployment_name=name, options=lambda **_: None) for name in deployments]
-    return told, handles
-
-
-async def test_a_controller_that_hangs_is_asked_once_and_its_last_answer_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.ingress.replicas._READY_FOR_S", 0.0)
-    monkeypatch.setattr("deployments.ingress.replicas._STATUS_TIMEOUT_S", 0.05)
-    deployments, handles = served_by(monkeypatch, Replica={"RUNNING": 1}, Vocabulary={"RUNNING": 1})
-    says, answers_again, num_asked = serve.status, threading.Event(), 0
-
-    def status() -> Any:
-        nonlocal num_asked
-        num_asked += 1
-        if num_asked == 2:
-            answers_again.wait(30)
-        return says()
-
-    monkeypatch.setattr(serve, "status", status)
-    backend = Backend(handles[0], handles[1], Settings(secret_token="a-key"))
-    assert await backend.is_ready()
-    num_threads = threading.active_count()
-    try:
-        for _ in range(10):
-            assert await backend.is_ready()
-        assert await asyncio.gather(*(backend.is_ready() for _ in range(10))) == [True] * 10
-        assert num_asked == 2
-        assert threading.active_count() <= num_threads + 1
-    finally:
-        answers_again.set()
-    deployments.pop("Vocabulary")
-    deadline = time.monotonic() + 60
-    while await backend.is_ready():
-        assert time.monotonic() < deadline
-
-
-async def test_a_service_without_replicas_is_ready_where_a_request_starts_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for num_replicas, num_lists, at_least_one, perhaps_none in (
-        ({"RUNNING": 1}, 1, True, True),
-        # The controller died and is back.
-        ({"RECOVERING": 1}, 1, True, True),
-        ({}, 1, False, True),
-        ({"STOPPING": 1}, 1, False, True),
-        ({"STARTING": 1}, 1, False, False),
-        ({"STARTING": 1, "STOPPING": 1}, 1, False, False),
-        # Without lists there is no answer.
-        ({}, 0, False, False),
-    ):
-        _, handles = served_by(monkeypatch, Replica=num_replicas, Vocabulary={"RUNNING": num_lists})
-        for min_replicas, is_ready in ((1, at_least_one), (0, perhaps_none)):
-            settings = Settings(secret_token="a-key", autoscaling=Autoscaling(min_replicas=min_replicas))
-            assert await Backend(handles[0], handles[1], settings).is_ready() == is_ready, num_replicas
-
-
-async def test_a_replica_is_asked_once_for_its_context_and_only_where_one_runs(
+def test_a_service_is_ready_by_what_is_known_of_its_replicas_and_the_controller_is_not_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(serve, "status", None)
+    for num_replicas, num_lists, at_least_one, perhaps_none in (
+        (1, 1, True, True),
+        # A request starts one.
+        (0, 1, False, True),
+        # Without lists there is no answer.
+        (1, 0, False, False),
+        (0, 0, False, False),
+    ):
+        replica: Any = Handle(None)
+        vocabulary: Any = Handle(None)
+        for handle, number in ((replica, num_replicas), (vocabulary, num_lists)):
+            if not number:
+                handle.replicas.clear()
+        for min_replicas, is_ready in ((1, at_least_one), (0, perhaps_none)):
+            settings = Settings(secret_token="a-key", autoscaling=Autoscaling(min_replicas=min_replicas))
+            assert Backend(replica, vocabulary, settings).is_ready() == is_ready, (num_replicas, num_lists)
+
+
+async def test_a_replica_is_asked_once_for_its_context_and_only_where_one_runs() -> None:
     async def lengths(client: httpx.AsyncClient) -> list[int | None]:
         return [(await client.get(f"/v1/models/{MODEL}")).json().get("max_model_len") for _ in range(2)]
 
-    monkeypatch.setattr("deployments.ingress.replicas._READY_FOR_S", 0.0)
-    deployments, _ = served_by(monkeypatch, Deployment={})
-    monkeypatch.setattr(Handle, "app_name", "app")
     replies = Replies()
-    _, client = over(replies)
+    handle, client = over(replies)
+    handle.replicas.clear()
     async with client:
         assert await lengths(client) == [None, None]
-        deployments["Deployment"].replica_states["RUNNING"] = 1
+        handle.replicas["one"] = replies
         assert await lengths(client) == [2048, 2048]
     assert replies.num_contexts_asked == 1
     _, client = over(replies, engine_kwargs={"max_model_len": 99})

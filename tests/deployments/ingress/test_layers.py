@@ -5,7 +5,6 @@ import logging
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deployments.settings.limits import MAX_HEADER_BYTES, MAX_HEADERS
 from tests.deployments.front import (
     CHAT,
     KEY,
@@ -53,7 +52,7 @@ def test_every_wrong_key_gets_the_same_answer(front: Front) -> None:
 
 def test_a_wrong_key_of_a_megabyte_is_refused(front: Front) -> None:
     status, _ = front.send_raw(raw_request("/v1/models", b"Authorization: Bearer " + b"k" * 2**20, key=None))
-    assert status in (400, 401, 431)
+    assert status in (400, 401)
 
 
 def test_the_key_opens_in_each_header_and_health_needs_none(front: Front) -> None:
@@ -124,17 +123,6 @@ def test_two_hosts_are_refused(front: Front) -> None:
 def test_a_host_with_or_without_a_port_is_served(front: Front) -> None:
     for host in GOOD_HOSTS:
         assert front.send_raw(raw_request("/v1/models", b"Host: " + host))[0] == 200, host
-
-
-def test_headers_beyond_the_limits_are_refused(front: Front) -> None:
-    for headers in (
-        [b"X-Long: " + b"x" * (MAX_HEADER_BYTES + 1)],
-        [b"X-Long: " + b"x" * 2**20],
-        [b"X-%d: x" % index for index in range(MAX_HEADERS + 1)],
-        [b"X-%d: x" % index for index in range(10_000)],
-    ):
-        assert front.send_raw(raw_request("/v1/models", *headers))[0] in (400, 431)
-        assert front.get("/v1/models").status_code == 200
 
 
 def logged(caplog: pytest.LogCaptureFixture, request_id: str) -> str:

@@ -51,7 +51,7 @@ def test_the_likeliest_tokens_and_the_scores_of_given_ones_are_json(front: Front
     one = front.post(LOGPROBS, {"prompt": "abc", "top_logprobs": 1}).json()
     assert one["data"] == [{"object": "logprobs", "index": 0, "token_ids": [0], "logprobs": [0.0]}]
     usage = {"prompt_tokens": 5, "completion_tokens": 0, "total_tokens": 5}
-    scored = front.post(SCORES, {"prompt": "abc", "token_ids": [5, 1]}).json()
+    scored = front.post(SCORES, {"model": MODEL, "prompt": "abc", "token_ids": [5, 1]}).json()
     assert scored == {"object": "token_logprobs", "model": MODEL, "logprobs": [-5.0, -1.0], "usage": usage}
 
 
@@ -80,7 +80,7 @@ class Scripted(StandIn):
         await asyncio.sleep(3600)
 
 
-async def test_short_parts_are_one_message_and_long_ones_are_pieces() -> None:
+async def test_long_parts_are_pieces() -> None:
     sent = list[Message]()
 
     def noted(app: ASGIApp) -> ASGIApp:
@@ -93,16 +93,16 @@ async def test_short_parts_are_one_message_and_long_ones_are_pieces() -> None:
 
         return note
 
-    described = {"shape": [101, 0], "vocab_size": 0, "prompt_tokens": 1}
-    short, long = [np.zeros((1, 150), np.float16)] * 100, np.ones((1, PART_BYTES), np.float16)
-    async with client_of(Scripted(described, *short, long), key=KEY, around=noted) as client:
+    described = {"shape": [2, 0], "prompt_tokens": 1}
+    short, long = np.zeros((1, 150), np.float16), np.ones((1, PART_BYTES), np.float16)
+    async with client_of(Scripted(described, short, long), key=KEY, around=noted) as client:
         await client.post(LOGPROBS, json={"prompt": "a", "dtype": "float16"})
-    assert [len(message["body"]) for message in sent[1:]] == [30_000, PART_BYTES, PART_BYTES]
-    assert [message["more_body"] for message in sent[1:]] == [True, True, False]
+    assert [len(message["body"]) for message in sent[1:]] == [300, PART_BYTES, PART_BYTES, 0]
+    assert [message["more_body"] for message in sent[1:]] == [True, True, True, False]
 
 
 async def test_rows_that_cannot_be_held_are_refused_before_they_come() -> None:
-    large = Scripted({"shape": [2**20, 2**20], "vocab_size": 2**20, "prompt_tokens": 1})
+    large = Scripted({"shape": [2**20, 2**20], "prompt_tokens": 1})
     async with client_of(large, key=KEY) as client:
         assert_error(await client.post(LOGPROBS, json={"prompt": "a"}), 503, code="overloaded")
 

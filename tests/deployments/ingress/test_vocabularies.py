@@ -39,7 +39,7 @@ TEXT = "\ufeff😀 The cat’s <b>xyzzy</b>;\r\nl'été, teh elephant: 42 \u05e9
 @pytest.fixture(autouse=True)
 def english_is_known(front: Front) -> None:
     """Reads the longest list of these tests before a client waits for it."""
-    front.backend.lists._answer(AskCheck(VocabularySpec(lang="en", n_words=1000), "teh", "json"), "")
+    front.backend.lists._answer(AskCheck(VocabularySpec(lang="en", n_words=1000), "teh", "json"))
 
 
 def check_at_the_command_line(*options: str) -> int:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deployments.offline.config import OfflineConfig
-from deployments.offline.input import Input, Piece, read_piece
+from deployments.offline.input import Input, read_piece
 from deployments.offline.output import ANSWER, Result
 from deployments.offline.row_requests import REQUEST
 from deployments.offline.run import Done, Summary, run
@@ -46,7 +46,7 @@ class Engines:
 
     def __call__(self, found: Input, done: Done, config: OfflineConfig) -> Iterator[Result]:
         for piece in found.pieces:
-            for row in read_piece(Piece.from_json(piece.to_json()), done.get(piece.file, set()), config):
+            for row in read_piece(piece, done.get(piece.file, set()), config):
                 if len(self.asked) == self._dies_after:
                     self._die()
                 yield Result.of({**row, ANSWER: json.dumps(self._answer(row["row"], json.loads(row[REQUEST])))})

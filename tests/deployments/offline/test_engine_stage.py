@@ -83,8 +83,8 @@ class Replica:
 class Stage(AnswerStage):
     """One engine of the run, without what starts it."""
 
-    def __init__(self, coordinator: Coordinator, max_attempts: int = 3) -> None:
-        self._coordinator, self._max_attempts, self._turns = Handle(coordinator), max_attempts, FairSemaphore(8)
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator, self._turns = Handle(coordinator), FairSemaphore(8)
         self.replica: Any = Replica()
 
     async def _ready(self) -> Any:
@@ -132,11 +132,15 @@ async def test_a_row_that_kills_the_engine_is_isolated_and_the_others_are_answer
     assert found[1]["body"]["error"]["code"] == "engine_died"
 
 
-async def test_suspects_run_alone_and_others_meanwhile_wait(coordinator: Coordinator) -> None:
+async def test_suspects_run_alone_and_others_meanwhile_wait(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(Died):
         await answers(Stage(coordinator), batch(a="fine", b="poison"))
-    stage = Stage(coordinator, max_attempts=1)
-    await asyncio.gather(answers(stage, batch(c="fine", d="fine")), answers(stage, batch(a="fine")))
+    stage = Stage(coordinator)
+    with monkeypatch.context() as patch:
+        patch.setattr("deployments.offline.engine.MAX_ATTEMPTS", 1)
+        await asyncio.gather(answers(stage, batch(c="fine", d="fine")), answers(stage, batch(a="fine")))
     assert stage.replica.alone == []
 
     stage = Stage(coordinator)
@@ -185,13 +189,14 @@ async def test_lists_are_resolved_as_the_service_does_by_a_vocabulary_that_start
     create = AsyncMock(side_effect=[OSError("no space"), Vocabulary()])
     monkeypatch.setattr(deployment.Vocabulary, "create", create)
     with pytest.raises(OSError, match="no space"):
-        await coordinator.resolve(SPEC)
+        await coordinator.resolve_or_refuse(SPEC)
     found, again, refused, data = await asyncio.gather(
-        coordinator.resolve(SPEC),
+        coordinator.resolve_or_refuse(SPEC),
         coordinator.resolve_or_refuse(SPEC),
         coordinator.resolve_or_refuse(VocabularySpec(lang="xx")),
         coordinator.fetch("ab"),
     )
+    assert isinstance(found, ResolvedVocabulary)
     assert (found, found.digest, data) == (again, "ab", b"ab")
     assert isinstance(refused, WordListError)
     assert create.await_count == 2

@@ -8,7 +8,7 @@ from typing import Any
 from deployments.contract import Answer
 from deployments.errors import EngineError
 from deployments.protocol.decoding import DEFAULT_SAMPLING
-from deployments.protocol.generate import GenerateRequestReader, reshape_answer
+from deployments.protocol.generate import read_generate, reshape_answer
 from deployments.protocol.reader import ChatRequest
 from tests.deployments.front import KEYS, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.protocol.readers import READER
@@ -20,7 +20,7 @@ DONE = "data: [DONE]\n\n"
 
 
 def read(**fields: Any) -> ChatRequest:
-    return GenerateRequestReader(READER).read({"prompt": PROMPT, **fields})
+    return read_generate({"prompt": PROMPT, **fields}, chats=READER)
 
 
 def test_a_prompt_is_a_chat_of_one_message() -> None:

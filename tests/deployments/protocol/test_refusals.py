@@ -9,7 +9,7 @@ import pytest
 
 from deployments.protocol.batches import read_batch, read_expiry
 from deployments.protocol.documents import read_document, read_worksheet
-from deployments.protocol.generate import GenerateRequestReader
+from deployments.protocol.generate import read_generate
 from deployments.protocol.reader import ChatRequestReader, ServedModel
 from deployments.protocol.tokens import read_detokenize, read_logprobs, read_token_logprobs, read_tokenize
 from deployments.protocol.word_tools import NextWordsRequest, read_check, read_tool
@@ -38,7 +38,7 @@ DAY = 86400
 READERS: dict[str, tuple[Callable[[Any], Any], dict[str, Any]]] = {
     "chats": (READER.read, {"messages": [{"role": "user", "content": "Hello"}]}),
     "completions": (COMPLETIONS.read, {"prompt": "Once"}),
-    "generate": (GenerateRequestReader(READER).read, {"prompt": "Once"}),
+    "generate": (partial(read_generate, chats=READER), {"prompt": "Once"}),
     "tokenize": (partial(read_tokenize, served=SERVED), {"prompt": "a"}),
     "detokenize": (partial(read_detokenize, served=SERVED), {"tokens": [1]}),
     "logprobs": (partial(read_logprobs, served=SERVED), {"prompt": "a"}),

@@ -40,7 +40,7 @@ def many(number: int) -> list[list[int]]:
 
 
 def described(number: int) -> dict[str, Any]:
-    return {"shape": [number, NUM_TOKENS], "vocab_size": NUM_TOKENS, "prompt_tokens": 2 * number}
+    return {"shape": [number, NUM_TOKENS], "prompt_tokens": 2 * number}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -80,7 +80,8 @@ async def test_keys_do_not_share_what_the_engine_keeps_of_prompts(engine: Replic
 
 async def test_given_tokens_are_scored_by_one_reading_and_no_number_is_infinite(engine: ReplicaWorld) -> None:
     [result] = await engine.items(asked([1, 2], token_ids=[5, 3, 4]))
-    assert result == {"logprobs": [-3, LEAST_LOGPROB, -1], "prompt_tokens": 5}
+    assert (result["object"], result["logprobs"]) == ("token_logprobs", [-3, LEAST_LOGPROB, -1])
+    assert result["usage"] == {"prompt_tokens": 5, "completion_tokens": 0, "total_tokens": 5}
     [(tokens, params, *_)] = engine.engine.requests
     assert (tokens, params.extra_args) == ([1, 2, 5, 3, 4], None), "both travel in one place"
 

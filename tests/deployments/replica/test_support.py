@@ -8,7 +8,8 @@ from transformers import AutoTokenizer
 
 from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
-from deployments.replica.answers.chat_answerer import check_supported, with_mask_engine_for
+from deployments.protocol.rules import check_supported
+from deployments.replica.engine.configuration import has_reasoning_parser, with_mask_engine_for
 from deployments.settings.service import Settings
 from tests.slow_tokenizer import write_slow_tokenizer
 
@@ -52,7 +53,8 @@ def test_the_fields_that_an_engine_cannot_do_are_refused_by_their_names() -> Non
             for name, (how, body) in ASKED.items():
                 try:
                     request = TextRequest(body, listed, how, Caller("owner", "id"))
-                    check_supported(request, settings, reports_cost=reports_cost)
+                    thinks = has_reasoning_parser(settings)
+                    check_supported(request, settings, thinks=thinks, reports_cost=reports_cost)
                 except EngineError as error:
                     assert (error.status, error.param) == (400, name)
                     assert f"'{name}' is not available here" in error.message

@@ -107,7 +107,7 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         ({"limits": {"max_words": 1}}, {}, ["limits.max_words", "unknown setting"]),
         ({"limits": {"allowed_new_tokens": [5000]}}, {}, ["limits", "allowed_new_tokens above max_new_tokens"]),
         ({"limits": {"max_n": 0}}, {}, ["limits.max_n=0", "greater than or equal to 1"]),
-        ({"limits": {"max_headers": 50}}, {}, ["limits.max_headers is no longer", "always 100; leave it out"]),
+        ({"limits": {"max_tools": 50}}, {}, ["limits.max_tools is no longer", "always 128; leave it out"]),
         ({}, {"WORDBOUND_LIMITS__MAX_ROWS": "9"}, ["limits.max_rows is no longer a setting", "always 1024"]),
         ({"limits": 3}, {}, ["limits=3", "keys and values"]),
         ({"secrets_dir": "/no/folder"}, {}, ["secrets_dir='/no/folder'", "folder of text files"]),

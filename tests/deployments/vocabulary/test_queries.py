@@ -37,10 +37,10 @@ async def test_so_many_wait_and_more_of_the_key_with_the_most_are_refused(
 ) -> None:
     monkeypatch.setattr(queries_module, "MAX_WAITING", 3)
     lists, may_go_on = ListQueries(folder, Limits()), threading.Event()
-    monkeypatch.setattr(lists, "_answer", lambda question, owner: may_go_on.wait() and owner.encode())
+    monkeypatch.setattr(lists, "_answer", lambda question: may_go_on.wait() and question.name.encode())
 
     def asked(owner: str) -> asyncio.Task[bytes]:
-        return asyncio.create_task(lists.answer(AskVocabularies(), owner))
+        return asyncio.create_task(lists.answer(AskWords(owner, 0, 1, ""), owner))
 
     # One of each key has a thread, and three wait.
     louds, other = [asked("loud") for _ in range(4)], asked("other")
@@ -90,22 +90,20 @@ async def test_a_list_is_read_once_for_all_who_ask_meanwhile(lists: ListQueries,
     assert reads.names == ["en_school"]
 
 
-async def test_who_looks_through_many_lists_loses_its_own_and_not_anothers(
-    lists: ListQueries, folder: Path, reads: Reads
+async def test_the_list_that_was_used_longest_ago_goes_and_one_that_is_too_long_is_read_each_time(
+    folder: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads.may_go_on.set()
     names = [f"en_{number}" for number in range(4)]
     for name in names:
         (folder / f"{name}.txt").write_text("the\ncat\nsat\n", encoding="utf-8")
-    size = queries_module._CachedList(load_word_list(names[0], folder), ListOptions()).num_bytes
-    lists._cache = queries_module._Cache(3 * size)
-    await ask_words(lists)
-    for name in names * 2:
-        await ask_words(lists, name, "loud")
-    await ask_words(lists)
-    assert reads.names == ["en_school", *names * 2]
-    # One that is too long to be cached is read again.
-    lists._cache = queries_module._Cache(100)
+    size = queries_module._num_bytes(queries_module._CachedList(load_word_list(names[0], folder), ListOptions()))
+    monkeypatch.setattr(queries_module, "MAX_CACHED_BYTES", 3 * size)
+    lists = ListQueries(folder, Limits())
+    for number in (0, 1, 2, 0, 3, 0, 1):
+        await ask_words(lists, names[number])
+    assert reads.names == [names[number] for number in (0, 1, 2, 3, 1)]
+    monkeypatch.setattr(queries_module, "MAX_CACHED_BYTES", 100)
+    lists = ListQueries(folder, Limits())
     assert (await ask_words(lists))["total"] == (await ask_words(lists))["total"] == 5
     assert reads.names[-2:] == ["en_school"] * 2
-    assert not len(lists._cache)

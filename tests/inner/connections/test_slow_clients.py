@@ -17,7 +17,7 @@ class LargeRows(StandIn):
     """Says that its rows are as many bytes as a request may ask for."""
 
     async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
-        yield {"shape": [1, Limits().max_rows_bytes // 4], "vocab_size": 10, "prompt_tokens": 1}
+        yield {"shape": [1, Limits().max_rows_bytes // 4], "prompt_tokens": 1}
         yield np.zeros((1, 10), np.float32)
 
 

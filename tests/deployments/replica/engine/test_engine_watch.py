@@ -1,8 +1,8 @@
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 import pytest
 
-from deployments.contract import UNLISTED_TEXT, Answer
+from deployments.contract import UNLISTED_TEXT
 from deployments.errors import EngineError
 from deployments.replica.engine import health
 from deployments.replica.engine.health import EngineWatch, UnlistedAnswers
@@ -106,24 +106,16 @@ async def test_one_that_stands_still_for_a_while_is_to_get_no_requests(monkeypat
 async def test_answers_in_a_row_that_are_of_no_list_end_the_replica_and_one_that_is_starts_anew() -> None:
     unlisted = UnlistedAnswers()
 
-    async def ask(*items: Answer) -> None:
-        async def answer() -> AsyncGenerator[Answer, None]:
-            for item in items:
-                yield item
-
-        assert [item async for item in unlisted.count(answer())] == list(items)
-
     fault = EngineError(500, "It did not keep to the list.", code=UNLISTED_TEXT)
     for _ in range(4):
-        # A stream may have begun well.
-        await ask("data: The", fault)
+        unlisted.count(fault)
     # An error of another kind says nothing.
-    await ask(EngineError(400, "Too long."))
+    unlisted.count(EngineError(400, "Too long."))
     seen = [unlisted.are_too_many]
-    await ask({"choices": []})
+    unlisted.count({"choices": []})
     for _ in range(5):
         seen.append(unlisted.are_too_many)
-        await ask(fault)
+        unlisted.count(fault)
     assert seen == [False] * 6
     ended: list[bool] = []
     await EngineWatch(
