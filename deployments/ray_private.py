@@ -73,6 +73,11 @@ def normalize_engine_kwargs(kwargs: dict[str, Any]) -> dict[str, Any]:
     return normalized
 
 
+def resolve_mirror(config: Any) -> None:
+    """Have an engine's configuration name the model as it lies on this node, where it comes from a bucket."""
+    import_module(_ENGINE)._resolve_hf_model_id_from_mirror(config)
+
+
 def by_grpc(handle: DeploymentHandle, *, stream: bool = False) -> DeploymentHandle:
     """Return a handle that calls its deployment by gRPC; with ``stream`` one of generators.
 

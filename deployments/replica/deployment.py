@@ -49,6 +49,7 @@ from deployments.replica.engine.health import (
 )
 from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.engine.one_worker import Engine, gpus_of_replica
 from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompt import Prompts
 from deployments.replica.word_tools.tool_answerer import WordTools
@@ -100,7 +101,7 @@ class Replica(LLMServer):
         prompts = await asyncio.to_thread(Prompts.of, tokenizer, settings)
         # While the engine's processes start, which this one waits for.
         proof = asyncio.get_running_loop().run_in_executor(None, prepare_proof, tokenizer, settings, store)
-        await super().__init__(llm_config)
+        await super().__init__(llm_config, engine_cls=Engine)
         check_context(settings, engine.context_length(self))
         self._adapters = adapters = LoadedAdapters(self, start)
         await adapters.load()
@@ -154,6 +155,15 @@ class Replica(LLMServer):
         enable_envs_cache()
         run_ready_hook()
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
+
+    @override
+    @classmethod
+    def get_deployment_options(cls, llm_config: LLMConfig) -> dict[str, Any]:
+        options: dict[str, Any] = super().get_deployment_options(llm_config)
+        if num_gpus := gpus_of_replica(llm_config):
+            # Those of its placement group.
+            options["ray_actor_options"]["num_gpus"] = num_gpus
+        return options
 
     @override
     async def _start_engine(self) -> None:

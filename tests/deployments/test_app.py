@@ -84,6 +84,27 @@ def test_what_serve_is_told_of_the_deployments() -> None:
     assert config["request_routing_stats_period_s"] == 2.0
 
 
+def test_a_replica_has_the_gpu_of_its_engine_where_that_has_one_worker() -> None:
+    faults = []
+    for given, num_gpus, bundles in (
+        ({}, 1, [{"GPU": 1}]),
+        ({"placement_bundles": [{"GPU": 0.5, "CPU": 1}]}, 0.5, [{"GPU": 0.5, "CPU": 1}]),
+        ({"placement_bundles": [{"CPU": 1}]}, 0, [{"CPU": 1}]),
+        # Ray's executor has workers of its own.
+        ({"engine_kwargs": {"tensor_parallel_size": 2}}, 0, [{"GPU": 1}] * 2),
+        ({"engine_kwargs": {"distributed_executor_backend": "ray"}}, 0, [{"GPU": 1}]),
+    ):
+        [config] = [
+            deployment._replica_config
+            for deployment in build_app(build(given), name="wordbound", default_runtime_env={}).deployments
+            if deployment.name == "Replica"
+        ]
+        placed = [{name: share for name, share in one.items() if share} for one in config.placement_group_bundles]
+        if (config.ray_actor_options.get("num_gpus", 0), placed) != (num_gpus, bundles):
+            faults.append((given, config.ray_actor_options, placed))
+    assert not faults
+
+
 def test_an_upgrade_starts_what_is_cheap_before_it_ends_the_old_and_never_runs_batches_twice() -> None:
     made = deployments_of(build({}))
     surge = {name: config["max_surge_percent"] for name, config in made.items()}
