@@ -10,6 +10,7 @@ NAMES = {
     "beams": "--model",
     "masks": "--tokenizer",
     "compile": "--tokenizer",
+    "controls": "--tokenizer",
     "quality": "--model",
     "adapters": "--model",
     "batch": "--model",
