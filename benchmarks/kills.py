@@ -257,16 +257,17 @@ def main() -> None:
     victims = [name for name in arguments.only if name in VICTIMS]
     signals = [name for name in arguments.only if name in SIGNALS]
     print("| event | client | by second |\n|---|---|---|", flush=True)
-    for number, name in enumerate(signals or [None]):
+    # A service for the kills, the last of which ends it, and one for each signal.
+    for name in ([None] if victims else []) + signals:
         with tempfile.TemporaryDirectory(prefix="kills") as folder:
             demo = Demo(model, Path(folder), {"drain_s": arguments.drain})
             demo.start()
             try:
                 demo.wait_until_ready()
-                for victim in victims if number == 0 else ():
-                    print("\n".join(asyncio.run(kill(demo, victim))), flush=True)
                 if name is not None:
                     print("\n".join(asyncio.run(end(demo, name, arguments.streams))), flush=True)
+                for victim in victims if name is None else ():
+                    print("\n".join(asyncio.run(kill(demo, victim))), flush=True)
             finally:
                 demo.stop()
 

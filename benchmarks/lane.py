@@ -333,7 +333,7 @@ async def _answer(
     body = {
         "model": model,
         "messages": [{"role": "user", "content": f"Tell me story {number}."}],
-        "max_tokens": num_tokens, "min_tokens": num_tokens, "temperature": 1.0, "seed": number, "stream": is_stream,
+        "max_tokens": num_tokens, "min_tokens": num_tokens, "temperature": 1.0, "stream": is_stream,
     } | fields  # fmt: skip
     if is_stream:
         body["stream_options"] = {"include_usage": True} | body.get("stream_options", {})
