@@ -1,7 +1,7 @@
 """What it costs to carry tokens from engine to client: the service beside vLLM's own server, with a very small model.
 
     python -m benchmarks lane [--streams 1,8,32,128,256] [--tokens 256] [--rounds 3] [--demo-model] [--replicas 1]
-        [--systems vllm,wordbound,stand-in] [--arms "free;constrained"]
+        [--systems vllm,wordbound,stand-in] [--arms "free;constrained"] [--load-format dummy]
 
 Both systems run in turn in one run, with the same engine arguments and environment. The model has two layers of 64 and
 random weights, with the demo's tokenizer; with ``--demo-model`` it is the demo's. ``stand-in`` is the service with an
@@ -10,7 +10,7 @@ engine that computes nothing and writes up to 20,000 tokens a second (``stand_in
 stream asks again as soon as it has its answer of ``--tokens`` tokens. Tokens are those that the answers count. First
 token and the time between pieces that arrive are medians and 99th percentiles in milliseconds; the CPU time of each
 kind of process is in milliseconds for each token, and with ``--tokens`` below 16 for each answer. The client takes its
-share of the machine from both.
+share of the machine from both. On a GPU each system has it whole.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from typing import Any, Final, TypeAlias
 
 import aiohttp
 import psutil
+from vllm.platforms import current_platform
 
 from deployments.replica.engine.configuration import cpu_dtype, processor_flags
 from deployments.settings.service import DEMO_TOKEN
@@ -53,19 +54,15 @@ MAX_TOKENS: Final = 256
 
 IDLE_S: Final = 20
 
+ON_CPU: Final = current_platform.is_cpu()
 ENGINE: Final[dict[str, Any]] = {
-    "enforce_eager": True,
     "max_model_len": 1024,
     "max_num_seqs": 256,
-    "dtype": cpu_dtype(processor_flags())[0],
+    **({"enforce_eager": True, "dtype": cpu_dtype(processor_flags())[0]} if ON_CPU else {"dtype": "bfloat16"}),
 }
-ENVIRONMENT: Final = {
-    "VLLM_CPU_KVCACHE_SPACE": "2",
-    "OMP_NUM_THREADS": "1",
-    "TORCH_COMPILE_DISABLE": "1",
-    "VLLM_CPU_NUM_OF_RESERVED_CPU": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-}
+ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"} | (
+    {"VLLM_CPU_KVCACHE_SPACE": "2", "TORCH_COMPILE_DISABLE": "1", "VLLM_CPU_NUM_OF_RESERVED_CPU": "1"} if ON_CPU else {}
+)
 
 CpuTimes: TypeAlias = dict[int, tuple[str, float]]
 """By process id: its role, and seconds of CPU time."""
@@ -119,6 +116,7 @@ class System:
 
 def main() -> None:
     arguments = _arguments()
+    ENGINE["load_format"] = arguments.load_format
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         model = arguments.model if arguments.demo_model else write_model(arguments.model, folder / "tiny")
@@ -148,6 +146,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--arms", type=lambda text: text.split(";"), default=list(ARMS), help="separated by ;")
     parser.add_argument("--tokens", type=int, default=MAX_TOKENS, choices=range(2, MAX_TOKENS + 1), metavar="TOKENS")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--load-format", default="auto", help="of the weights; dummy needs none (default: %(default)s)")
     parser.add_argument("--replicas", type=int, default=1, help="of the service: ingresses, and engines")
     return parser.parse_args()
 
@@ -207,6 +206,7 @@ def service(
         "max_queued_requests": 2 * max_sequences,
         "max_queue_s": 120,
         "torch_dtype": ENGINE["dtype"],
+        "placement_bundles": [{"CPU": 1} if ON_CPU else {"CPU": 1, "GPU": 1}],
         "limits": {"max_input_tokens": 512, "max_new_tokens": MAX_TOKENS},
         "engine_kwargs": {
             **{name: value for name, value in ENGINE.items() if name != "dtype"},
