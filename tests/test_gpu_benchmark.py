@@ -168,10 +168,11 @@ class TinyEngine:
         self.is_on_device, self._texts, self._ms = is_on_device, texts, ms
         self.searching = SimpleNamespace(client=self)
         self.masks = SimpleNamespace(read=lambda: MaskCounts(num_dead=len(self.turns)))
-        self.world: Any = SimpleNamespace(max_tokens=20, rounds=2, num_steps=50, left_out={}, left_s=0.1)
-        self.world.prompt = lambda number: [number]
-        self.world.reader = SimpleNamespace(is_text=lambda text: text == "the")
-        self.world.in_time = lambda work: World.in_time(self.world, work)
+        world: Any = SimpleNamespace(max_tokens=20, rounds=2, num_steps=50, left_out={}, left_s=0.1)
+        world.prompt = lambda number: [number]
+        world.reader = SimpleNamespace(is_text=lambda text: text == "the")
+        world.in_time = lambda work: World.in_time(world, work)
+        self.world = world
 
     async def reset_prefix_cache(self) -> None:
         self.turns.append(("reset", 0, 0))
@@ -186,7 +187,9 @@ class TinyEngine:
         if is_greedy:
             # One text is not the same.
             written[5] = written[5]._replace(tokens=[5, len(arm)])
-        return Turn(written, 1.0, counts, [self._ms[arm]] * (max_tokens - 1) if self._ms.get(arm) else [])
+        # On the device it takes five steps more until all go on.
+        num_full = max_tokens - (6 if arm == "device" else 1)
+        return Turn(written, 1.0, counts, [self._ms[arm]] * num_full if self._ms.get(arm) else [])
 
 
 def _rows(rows: Any) -> list[dict[str, Any]]:
@@ -199,14 +202,14 @@ def _rows(rows: Any) -> list[dict[str, Any]]:
 def test_arms_take_turns_until_there_are_enough_steps_of_each() -> None:
     engine = TinyEngine(free=2.0, device=2.5)
     free, device = _rows(parts.sequences(engine, [4], ["free", "device"], rows_up_to=2))  # type: ignore[arg-type]
-    assert engine.turns[1:7] == [("free", 4, 16), ("device", 4, 16), *[("free", 4, 20), ("device", 4, 20)] * 2]
-    # After two rounds there are 38 steps of 50.
-    assert (free["intervals"], free["interval_ms"]["p50"], free["on_device"]) == (57, 2.0, None)
-    assert (device["intervals"], device["interval_ms"]["p50"], device["on_device"]) == (57, 2.5, 1.0)
+    assert engine.turns[1:11] == [("free", 4, 16), ("device", 4, 16), *[("free", 4, 20), ("device", 4, 20)] * 4]
+    # After three rounds the first has 57 steps, and the second 42.
+    assert (free["intervals"], free["interval_ms"]["p50"], free["on_device"]) == (76, 2.0, None)
+    assert (device["intervals"], device["interval_ms"]["p50"], device["on_device"]) == (56, 2.5, 1.0)
     assert (device["num_unlisted"], free["num_dead"]) == (0, None)
     # Two more texts, until all that the device counted is known.
-    assert engine.turns[9:] == [("device", 1, 16)] * 2
-    assert device["num_dead"] == 10
+    assert engine.turns[11:] == [("device", 1, 16)] * 2
+    assert device["num_dead"] == 12
     assert engine.world.left_out == {}
 
 

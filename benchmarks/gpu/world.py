@@ -145,9 +145,9 @@ class Engine:
 
         world, has_rows, grammar = self.world, arm == ROWS, None
         if arm in (DEVICE, ON_CPU):
-            # As the service has it.
-            options = {"max_tokens": max_tokens, "no_repeat": NO_REPEAT_NGRAM_SIZE}
-            grammar = GrammarReference(world.words.digest, DEFAULT_OPTIONS, world.n_words, **options).to_ebnf()
+            of_list = world.words.digest, DEFAULT_OPTIONS, world.n_words, max_tokens
+            # As the service has it by default.
+            grammar = GrammarReference(*of_list, no_repeat=NO_REPEAT_NGRAM_SIZE).to_ebnf()
         params = SamplingParams(
             # Without a seed: on a GPU vLLM draws for each sequence that has one by itself.
             temperature=0.0 if is_greedy else 1.0,
