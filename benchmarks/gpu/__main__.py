@@ -38,7 +38,7 @@ ENVIRONMENT: Final = {
 }
 """Where it does not say otherwise."""
 
-ENDING_S: Final = 15
+ENDING_S: Final = 20
 """What the end of an engine takes, of the minutes that there are."""
 
 
@@ -117,48 +117,44 @@ def _measure(arguments: argparse.Namespace, folder: Path, ends_at: float, run: d
 
 
 async def _with_engine(parts: tuple[str, ...], arguments: argparse.Namespace, world: Any, run: dict[str, Any]) -> None:
-    """Measure those of the parts that are asked for and can be."""
+    """Measure those of the parts that are asked for and can be, with one engine."""
+    from benchmarks.gpu.parts import beams, equal, sequences
+    from benchmarks.gpu.world import engine
+
     left_out, asked = world.left_out, [part for part in parts if part in arguments.parts]
     if asked and (reason := why_unconstrained()):
         left_out |= {part: reason if part != "sequences" else f"all arms but free: {reason}" for part in asked}
         asked = [part for part in asked if part == "sequences"]
     if asked and world.left_s < run.get("engine_start_s", 0):
         left_out |= dict.fromkeys(asked, "not measured: no time was left for its engine (--minutes)")
-    elif asked:
-        try:
-            await _with_running(asked, ARMS[:1] if reason else ARMS, arguments, world, run)
-        except Exception as error:  # whatever this vLLM raises is its result
-            if arguments.debug:
-                raise
-            while isinstance(error, ExceptionGroup):
-                error = error.exceptions[0]
-            result = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]} (--debug shows where)"
-            left_out |= dict.fromkeys(asked, result)
-
-
-async def _with_running(
-    asked: list[str], arms: tuple[str, ...], arguments: argparse.Namespace, world: Any, run: dict[str, Any]
-) -> None:
-    """Measure parts with one engine, and take those that are done from the list."""
-    from benchmarks.gpu.parts import beams, equal, sequences
-    from benchmarks.gpu.world import engine
-
+        return
+    if not asked:
+        return
     _say(f"an engine for {', '.join(asked)}")
     started = time.monotonic()
-    async with engine(world, keeps_work="forks" in asked) as running:
-        run.setdefault("engine_start_s", round(time.monotonic() - started, 1))
-        while asked:
-            _say(part := asked[0])
-            if part == "equal":
-                rows = equal(running)
-            elif part == "sequences":
-                rows = sequences(running, arguments.sequences, arms, rows_up_to=arguments.rows_up_to)
-            else:
-                rows = beams(running, keeps_work=part == "forks")
-            async for row in rows:
-                run["beams" if part == "forks" else part].append(row)
-                _write(arguments, run)  # an end without notice costs what comes after
-            asked.pop(0)
+    try:
+        async with engine(world, keeps_work="forks" in asked) as running:
+            run.setdefault("engine_start_s", round(time.monotonic() - started, 1))
+            while asked:
+                _say(part := asked[0])
+                if part == "equal":
+                    rows = equal(running)
+                elif part == "sequences":
+                    arms = ARMS[:1] if reason else ARMS
+                    rows = sequences(running, arguments.sequences, arms, rows_up_to=arguments.rows_up_to)
+                else:
+                    rows = beams(running, keeps_work=part == "forks")
+                async for row in rows:
+                    run["beams" if part == "forks" else part].append(row)
+                    _write(arguments, run)  # an end without notice costs what comes after
+                asked.pop(0)
+    except Exception as error:  # whatever this vLLM raises is its result
+        if arguments.debug:
+            raise
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        result = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]} (--debug shows where)"
+        left_out |= dict.fromkeys(asked, result)
 
 
 def _engine_args(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -116,8 +116,8 @@ async def sequences(
                 yield {"sequences": batch, "arm": arm, **_pool(world, arm, found), "num_dead": dead}
             if num_measured < world.num_steps:
                 reason = ended if arm in turns else f"more than --rows-up-to {rows_up_to}"
-                reason = f"{num_measured} of {world.num_steps} steps measured: {reason}"
-                world.left_out[f"sequences, {arm}, {batch:,}"] = reason
+                measured = f"{num_measured} of {world.num_steps} steps measured" if num_measured else "not measured"
+                world.left_out[f"sequences, {arm}, {batch:,}"] = f"{measured}: {reason}"
 
 
 async def _take_turns(engine: Engine, prompts: Sequence[list[int]], turns: dict[str, list[Turn]]) -> str:

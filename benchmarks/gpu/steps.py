@@ -71,9 +71,9 @@ class StepCounters:
 
 def per_step(counts: Counter[str]) -> dict[str, Any]:
     """Return the CPU time of a step in microseconds, for a record."""
-    methods_us = {method: counts[method] / 1000 / max(counts["steps"], 1) for method in METHODS}
-    rounded = {method: round(cpu, 1) for method, cpu in methods_us.items()}
-    return {"scheduler_cpu_us": round(sum(methods_us.values()), 1), "methods_us": rounded}
+    steps = max(counts["steps"], 1)
+    methods_us = {method: round(counts[method] / 1000 / steps, 1) for method in METHODS}
+    return {"scheduler_cpu_us": round(sum(methods_us.values()), 1), "methods_us": methods_us}
 
 
 def timed_scheduler(*args: Any, vllm_config: Any, **options: Any) -> Any:
