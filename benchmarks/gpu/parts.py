@@ -1,90 +1,44 @@
-"""The parts that are measured: masks, sequences, beams. Each returns rows for the record."""
+"""The parts that are measured: masks, equal, sequences, beams. Each yields rows for the record."""
 
-import asyncio
-import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from itertools import count
-from pathlib import Path
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import count, zip_longest
+from operator import itemgetter
 from typing import Any, Final
 
+import numpy as np
+
 from benchmarks.arm import CheckError, Course
-from benchmarks.engines import Definition, ModelTokenizer
+from benchmarks.engines import Definition
 from benchmarks.engines.wordbound import Wordbound
-from benchmarks.gpu.steps import SCHEDULER, StepCounters, Steps
+from benchmarks.gpu.steps import ON_CPU, per_step
+from benchmarks.gpu.world import DEVICE, ROWS, Engine, Turn, World
 from benchmarks.texts import OPTIONS, text_sets
-from benchmarks.throughput import SUBJECTS
-from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import frame_for
-from vocab.automaton.frame_tokens import FrameTokens
-from vocab.lists.wordlists import WordList
-from vocab.matching.reference import GrammarReference
-from vocab.matching.states import ListStates
-from vocab.options import DEFAULT_OPTIONS
 
 Row = dict[str, Any]
 
+TIME_WAS_UP: Final = "the time was up (--minutes)"
+
+NUM_EQUAL: Final = 64
+"""Texts that are written twice."""
+
+WARM_UP_TOKENS: Final = 16
+"""Of texts that are not measured."""
+
 NUM_BEAMS: Final = 4
+MAX_BEAM_TOKENS: Final = 128
 SEARCHES_AT_ONCE: Final = (1, 8)
 """How many texts are searched for at the same time."""
 
 
-@dataclass(frozen=True)
-class World:
-    """What all parts have in common.
-
-    Attributes:
-        model: A Hugging Face id or a folder.
-        tokenizer: Its tokenizer.
-        word_list: The list of all parts.
-        words: The list, compiled for the tokenizer.
-        n_words: How many of its words count for sequences and beams.
-        max_tokens: Of each text.
-        rounds: Of which the median counts; one more goes before them.
-        folder: For the artefact and the counters.
-        engine_args: Of vLLM.
-    """
-
-    model: str
-    tokenizer: ModelTokenizer
-    word_list: WordList
-    words: CompiledList
-    n_words: int
-    max_tokens: int
-    rounds: int
-    folder: Path
-    engine_args: dict[str, Any]
-
-    @property
-    def artefacts(self) -> Path:
-        return self.folder / "artefacts"
-
-    @property
-    def steps_path(self) -> Path:
-        return self.folder / "steps"
-
-    def save(self) -> None:
-        ArtefactFolder(self.artefacts).save(self.words)
-
-    def reference(self, max_tokens: int | None = None) -> GrammarReference:
-        return GrammarReference(self.words.digest, DEFAULT_OPTIONS, self.n_words, max_tokens)
-
-    def prompt(self, number: int) -> list[int]:
-        """The tokens of a request; as a chat where the model has a template for one."""
-        text, encoder = f"Tell me story {number} about {SUBJECTS[number % len(SUBJECTS)]}.", self.tokenizer.hugging_face
-        if getattr(encoder, "chat_template", None):
-            message = [{"role": "user", "content": text}]
-            return list(encoder.apply_chat_template(message, add_generation_prompt=True, return_dict=False))
-        return list(encoder.encode(text))
-
-
-def masks(world: World, sizes: Sequence[int]) -> list[Row]:
+def masks(world: World, sizes: Sequence[int]) -> Iterator[Row]:
     """Microseconds of a mask at each N, as the scheduler's thread makes one; the texts are checked before."""
-    engine, rows = Wordbound("wordbound", world.tokenizer), []
+    engine = Wordbound("wordbound", world.tokenizer)
     for n_words in sizes:
+        if world.left_s < 0:
+            world.left_out[f"masks, {n_words:,} words"] = f"not measured: {TIME_WAS_UP}"
+            continue
         engine.take(world.words, Definition(world.word_list, OPTIONS, n_words))
         course = Course(engine, world.tokenizer)
         for texts in text_sets(world.word_list, n_words):
@@ -92,113 +46,156 @@ def masks(world: World, sizes: Sequence[int]) -> list[Row]:
             try:
                 for text in texts.warm_up:
                     course.check(text)
-                rows.append(row | course.time(texts))
+                yield row | course.time(texts)
             except CheckError as error:
-                rows.append(row | {"refused": str(error)})
-    return rows
+                yield row | {"refused": str(error)}
 
 
-@asynccontextmanager
-async def engine(world: World, *, keeps_work: bool) -> AsyncIterator[Any]:
-    """An engine whose steps are counted, as ``EngineBeams``."""
-    from benchmarks.beam_search.ours import EngineBeams
-    from deployments.search.tokens import Constraint
+async def _has_device(engine: Engine, part: str) -> bool:
+    """Return whether the device masks a text; if not, leave the part out."""
+    turn = await engine.write(DEVICE, [engine.world.prompt(0)], WARM_UP_TOKENS)
+    if not turn.counts["on_device"]:
+        engine.world.left_out[part] = "this engine makes its masks on the CPU, and its log says why"
+    return turn.counts["on_device"] > 0
 
-    frame = frame_for(world.words, None, DEFAULT_OPTIONS, FrameTokens.of(world.tokenizer.facts))
-    constraint = Constraint(world.reference(), ListStates(world.words, frame, world.n_words))
-    options = {"scheduler_cls": SCHEDULER, "seed": 0, **world.engine_args}
-    dtype = options.pop("dtype")
-    async with EngineBeams(world.model, dtype, world.artefacts, constraint, keeps_work=keeps_work, **options) as beams:
-        yield beams
+
+async def equal(engine: Engine) -> AsyncIterator[Row]:
+    """How many texts at temperature 0 are the same, whether masked on the device or on the CPU."""
+    world, prompts = engine.world, [engine.world.prompt(number) for number in range(NUM_EQUAL)]
+    if not await _has_device(engine, "equal"):
+        return
+
+    async def both() -> list[Turn]:
+        turns = []
+        for arm in (DEVICE, ON_CPU):
+            # So that both compute the same prompts in the same batches, whose sizes show in floating point.
+            await engine.searching.client.reset_prefix_cache()
+            turns.append(await engine.write(arm, prompts, world.max_tokens, is_greedy=True))
+        return turns
+
+    if (turns := await world.in_time(both())) is None:
+        world.left_out["equal"] = f"not measured: {TIME_WAS_UP}"
+        return
+    pairs = [(one.tokens, other.tokens) for one, other in zip(turns[0].texts, turns[1].texts, strict=True)]
+    differences = {
+        number: next(place for place, (one, other) in enumerate(zip_longest(*pair)) if one != other)
+        for number, pair in enumerate(pairs)
+        if pair[0] != pair[1]
+    }
+    yield {
+        "texts": NUM_EQUAL,
+        "equal": NUM_EQUAL - len(differences),
+        "first_differences": differences,
+        "on_device": [turn.counts["on_device"] / NUM_EQUAL for turn in turns],
+        "num_unlisted": sum(_num_unlisted(world, turn) for turn in turns),
+    }
 
 
 async def sequences(
-    world: World, client: Any, batches: Sequence[int], arms: Sequence[str], *, rows_up_to: int | None = None
+    engine: Engine, batches: Sequence[int], arms: Sequence[str], *, rows_up_to: int
 ) -> AsyncIterator[Row]:
-    """Tokens and steps per second of batches, by arm, in turn within a round.
+    """What a step of batches takes, by arm, in turn within a round.
 
-    The arms are ``free``, ``constrained``, and ``rows``: free, and each step returns the row of its token. Batches of
-    more than ``rows_up_to`` have no ``rows``.
+    What is counted are steps in which all sequences of the batch go on by one token, over all turns of an arm.
     """
-    numbers = count(1)
+    world = engine.world
+    if DEVICE in arms and not await _has_device(engine, "sequences, device"):
+        arms = [arm for arm in arms if arm != DEVICE]
     for batch in batches:
-        prompts = [world.prompt(number) for number in range(batch)]
-        measured = [arm for arm in arms if arm != "rows" or rows_up_to is None or batch <= rows_up_to]
-        figures: dict[str, list[Row]] = {arm: [] for arm in measured}
-        for round_number in range(world.rounds + 1):
-            for arm in measured:
-                work = [_text(client, world, f"{next(numbers)}", prompt, arm) for prompt in prompts]
-                row = await _measured(world, asyncio.gather(*work))
-                if round_number:  # the round before warms up
-                    figures[arm].append(row)
-        for arm, found in figures.items():
-            yield {"sequences": batch, "arm": arm, **_median(found)}
+        prompts, num_dead = [world.prompt(number) for number in range(batch)], engine.masks.read().num_dead
+        turns: dict[str, list[Turn]] = {arm: [] for arm in arms if arm != ROWS or batch <= rows_up_to}
+        ended = await _take_turns(engine, prompts, turns)
+        if turns.get(DEVICE):
+            # What the device has counted is known here when the second text after it begins.
+            for _ in range(2):
+                await engine.write(DEVICE, prompts[:1], WARM_UP_TOKENS)
+        for arm in arms:
+            found = turns.get(arm, [])
+            if num_measured := _num_steps(found):
+                dead = engine.masks.read().num_dead - num_dead if arm == DEVICE else None
+                yield {"sequences": batch, "arm": arm, **_pool(world, arm, found), "num_dead": dead}
+            if num_measured < world.num_steps:
+                reason = ended if arm in turns else f"more than --rows-up-to {rows_up_to}"
+                measured = f"{num_measured} of {world.num_steps} steps measured" if num_measured else "not measured"
+                world.left_out[f"sequences, {arm}, {batch:,}"] = f"{measured}: {reason}"
 
 
-async def beams(world: World, searching: Any, *, keeps_work: bool) -> AsyncIterator[Row]:
-    """Texts by beam search, one alone and several at once."""
+async def _take_turns(engine: Engine, prompts: Sequence[list[int]], turns: dict[str, list[Turn]]) -> str:
+    """Write the texts of all arms in turn until there are enough steps of each; return why it ended before."""
+    world = engine.world
+    for round_number in count():  # the first warms up
+        max_tokens = world.max_tokens if round_number else min(WARM_UP_TOKENS, world.max_tokens)
+        for arm, found in turns.items():
+            if (turn := await world.in_time(engine.write(arm, prompts, max_tokens))) is None:
+                return TIME_WAS_UP
+            if round_number:
+                found.append(turn)
+        if round_number >= world.rounds and all(_num_steps(found) >= world.num_steps for found in turns.values()):
+            break
+        if round_number and not all(found[-1].intervals_ms for found in turns.values()):
+            return "they did not run all at once"
+    return ""
+
+
+def _num_steps(turns: Sequence[Turn]) -> int:
+    return sum(len(turn.intervals_ms) for turn in turns)
+
+
+def _pool(world: World, arm: str, turns: Sequence[Turn]) -> Row:
+    """The figures of all turns of an arm."""
+    intervals = [interval for turn in turns for interval in turn.intervals_ms]
+    p10, p50, p90 = np.percentile(intervals, (10, 50, 90)).round(3).tolist()
+    texts, nothing = [text for turn in turns for text in turn.texts], Counter[str]()
+    counts = sum((turn.counts for turn in turns), nothing)
+    is_listed = arm in (DEVICE, ON_CPU)
+    return {
+        "turns": len(turns),
+        "intervals": len(intervals),
+        "interval_ms": {"p10": p10, "p50": p50, "p90": p90},
+        **_cost(sum(turn.seconds for turn in turns), sum(len(text.tokens) for text in texts), counts),
+        "on_device": counts["on_device"] / len(texts) if is_listed else None,
+        "num_unlisted": sum(_num_unlisted(world, turn) for turn in turns) if is_listed else None,
+    }
+
+
+def _num_unlisted(world: World, turn: Turn) -> int:
+    """How many texts are none of the list, by the product's reader, which knows no tokens."""
+    return sum(not world.reader.is_text(text.text) for text in turn.texts)
+
+
+async def beams(engine: Engine, *, keeps_work: bool) -> AsyncIterator[Row]:
+    """Texts by beam search, one alone and several at once; the round in the middle by time."""
     from benchmarks.beam_search.found import Task
     from vocab.decoding.beams import BeamRules
 
-    async def search(tasks: list[Task]) -> int:
-        return sum(len(found.tokens) for found in await searching.search(tasks))
+    world = engine.world
+
+    async def rounds(tasks: Sequence[Task]) -> list[Row]:
+        rows = []
+        for _ in range(world.rounds + 1):
+            before, started = engine.counters.read(), time.perf_counter()
+            tokens = sum(len(found.tokens) for found in await engine.searching.search(tasks))
+            rows.append(_cost(time.perf_counter() - started, tokens, engine.counters.read() - before))
+        return rows
 
     for at_once in SEARCHES_AT_ONCE:
-        tasks = [Task(tuple(world.prompt(i)), BeamRules(NUM_BEAMS), world.max_tokens) for i in range(at_once)]
-        figures = [await _measured(world, search(tasks)) for _ in range(world.rounds + 1)]
-        yield {"beams": NUM_BEAMS, "at_once": at_once, "keeps_work": keeps_work, **_median(figures[1:])}
+        max_tokens = min(MAX_BEAM_TOKENS, world.max_tokens)
+        tasks = [Task(tuple(world.prompt(number)), BeamRules(NUM_BEAMS), max_tokens) for number in range(at_once)]
+        if (rows := await world.in_time(rounds(tasks))) is None:
+            name = f"{'forks' if keeps_work else 'beams'}, {at_once} at once"
+            world.left_out[name] = f"not measured: {TIME_WAS_UP}"
+            continue
+        row = sorted(rows[1:], key=itemgetter("seconds"))[world.rounds // 2]
+        yield {"beams": NUM_BEAMS, "at_once": at_once, "keeps_work": keeps_work, **row}
 
 
-async def _text(client: Any, world: World, name: str, prompt: list[int], arm: str) -> int:
-    from vllm import SamplingParams
-    from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
-
-    from vocab.vllm_plugin.own_probabilities import rows_args, rows_of
-
-    grammar = world.reference(world.max_tokens).to_ebnf() if arm == "constrained" else None
-    has_rows = arm == "rows"
-    params = SamplingParams(
-        # Without a seed: on a GPU vLLM draws for each sequence that has one by itself.
-        temperature=1.0,
-        max_tokens=world.max_tokens,
-        # No text ends before the others.
-        logit_bias={world.tokenizer.stop_token: -100.0},
-        ignore_eos=grammar is None,
-        # Rows are let go as they come: 32 sequences of 128 tokens have 800 MB of them at 49,152 tokens.
-        output_kind=RequestOutputKind.DELTA if has_rows else RequestOutputKind.FINAL_ONLY,
-        structured_outputs=StructuredOutputsParams(grammar=grammar) if grammar else None,
-        extra_args=rows_args() if has_rows else None,
-    )
-    num_tokens = 0
-    async for output in client.generate({"prompt_token_ids": prompt}, params, name):
-        num_new = len(output.outputs[0].token_ids)
-        if has_rows and num_new and len(rows_of(output)) != num_new:
-            raise CheckError(f"{num_new} tokens came with {len(rows_of(output))} rows")
-        num_tokens += num_new
-    return num_tokens
-
-
-async def _measured(world: World, work: Awaitable[Any]) -> Row:
-    """What some work took; it answers the tokens of its texts."""
-    counters = StepCounters(world.steps_path)
-    before, started = counters.read(), time.perf_counter()
-    made = await work
-    seconds = time.perf_counter() - started
-    steps: Steps = counters.read().since(before)
-    tokens = made if isinstance(made, int) else sum(made)
+def _cost(seconds: float, tokens: int, counts: Counter[str]) -> Row:
+    """What some texts took."""
     return {
         "seconds": round(seconds, 4),
         "tokens": tokens,
         "tokens_per_s": round(tokens / seconds, 1),
-        "steps": steps.steps,
-        "steps_per_s": round(steps.steps / seconds, 1),
-        "computed_tokens": steps.tokens,
-        **steps.per_step(),
+        "steps": counts["steps"],
+        "computed_tokens": counts["tokens"],
+        **per_step(counts),
     }
-
-
-def _median(rounds: list[Row]) -> Row:
-    """The round in the middle by time, as one of a kind: its figures belong together. Of an even number the slower."""
-    middle = statistics.median_high(row["seconds"] for row in rounds)
-    row = next(row for row in rounds if row["seconds"] == middle)
-    return row | {"all_seconds": [row["seconds"] for row in rounds]}

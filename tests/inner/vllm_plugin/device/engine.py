@@ -24,6 +24,7 @@ from vllm.v1.outputs import LogprobsTensors, ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.worker.gpu.states import RequestState
 
+from benchmarks.gpu.steps import StepCounters, switch_masks
 from tests.small_tokenizer import STOP, small_speller
 from tests.vocab.toys import word_list
 from tests.vocab.vllm_plugin.manager import Manager, installed_plugin
@@ -415,3 +416,18 @@ def fall_back_for_want_of_room(folder: Path) -> Told:
         engine.run()
         engine.check()
         return Told(engine.counts, {"reasons": sorted(seams._reported)})
+
+
+def keep_an_arm(folder: Path) -> Told:
+    """The benchmark for GPUs keeps an arm's texts from the device, by the names of their requests."""
+    with installed_plugin():
+        engine = _engine(folder)
+        counters = StepCounters(folder / "steps")
+        switch_masks(engine.scheduler, counters)
+        for name in ("device-0", "constrained-1", "device-2"):
+            engine.begin(name, engine.reference())
+        engine.step()
+        kept = [name for name, (request, _) in engine.started.items() if request.structured_output_request is not None]
+        engine.run()
+        engine.check()
+        return Told(engine.counts, {"kept": kept, **counters.read()})

@@ -67,3 +67,10 @@ def test_a_list_that_has_no_room_is_masked_on_the_cpu_and_the_log_says_so(tell: 
     told = tell(engine.fall_back_for_want_of_room)
     assert told.counts["masks asked for"] > 0
     assert told.facts["reasons"] == ["no room for 5 words in 1024 bytes"]
+
+
+def test_the_benchmark_has_an_arm_masked_on_the_cpu_beside_one_on_the_device(tell: Tell) -> None:
+    told = tell(engine.keep_an_arm)
+    assert told.facts["kept"] == ["constrained-1"]
+    assert (told.facts["added"], told.facts["on_device"]) == (3, 2)
+    assert told.counts["masks asked for"] > 0
