@@ -71,13 +71,13 @@ test-pythons: $(READY)
 
 # The kernels of masks, compiled for GPUs by the Triton of their stack, in a folder of its own: .venv has that of the CPU's.
 GPU_TRITON = $(shell sed -n 's/^\(triton==[^ ]*\) .*/\1/p' constraints-gpu.txt | head -n 1)
-test-triton: build/triton/.ready
-	PYTHONPATH=build/triton $(BIN)/python -m pytest tests/inner/vllm_plugin/device/test_compile.py
+test-triton: $(VENV)/triton/.ready
+	PYTHONPATH=$(VENV)/triton $(BIN)/python -m pytest tests/inner/vllm_plugin/device/test_compile.py
 
-build/triton/.ready: constraints-gpu.txt | $(READY)
-	@rm -rf build/triton
-	@$(if $(UV),$(UV) pip install --quiet --python $(BIN)/python --target build/triton --no-deps "$(GPU_TRITON)" ||) \
-	  $(PIP) install --quiet --target build/triton --no-deps "$(GPU_TRITON)"
+$(VENV)/triton/.ready: constraints-gpu.txt | $(READY)
+	@rm -rf $(VENV)/triton
+	@$(if $(UV),$(UV) pip install --quiet --python $(BIN)/python --target $(VENV)/triton --no-deps "$(GPU_TRITON)" ||) \
+	  $(PIP) install --quiet --target $(VENV)/triton --no-deps "$(GPU_TRITON)"
 	@touch $@
 
 # Ten times as many random examples, and what is left out elsewhere: for an hour or two without anybody watching.
