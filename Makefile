@@ -17,7 +17,7 @@ MISMATCHED := torchvision torchaudio torchcodec
 STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
 PAGE_TESTS = $(filter tests/page/% $(addprefix tests/e2e/test_,guidance_client.py litellm.py openapi.py pages.py),$(STACK_TESTS))
 
-.PHONY: lists page check-page docs demo train test unit test-pages test-fresh test-slow test-pythons test-optimized stress test-postgres lint types constraints \
+.PHONY: lists page check-page docs demo train test unit test-pages test-fresh test-slow test-pythons test-triton test-optimized stress test-postgres lint types constraints \
   check-constraints bench bench-masks bench-gpu bench-quality soak chaos wheel image clean
 .DEFAULT_GOAL := demo
 # The tests start Python some hundred times, and pytest rewrites each of their files: both are cached in __pycache__.
@@ -68,6 +68,17 @@ test-slow: $(READY)
 PYTHONS ?= $(foreach version,3.12 3.13,$(firstword $(wildcard $(HOME)/.pyenv/versions/$(version)*/bin/python /usr/bin/python$(version))))
 test-pythons: $(READY)
 	$(if $(PYTHONS),$(BIN)/python -m tools.wheel --tests --pythons $(PYTHONS),@echo "there is no other Python: make $@ PYTHONS=<path>")
+
+# The kernels of masks, compiled for GPUs by the Triton of their stack, in a folder of its own: .venv has that of the CPU's.
+GPU_TRITON = $(shell sed -n 's/^\(triton==[^ ]*\) .*/\1/p' constraints-gpu.txt | head -n 1)
+test-triton: $(VENV)/triton/.ready
+	PYTHONPATH=$(VENV)/triton $(BIN)/python -m pytest tests/inner/vllm_plugin/device/test_compile.py
+
+$(VENV)/triton/.ready: constraints-gpu.txt | $(READY)
+	@rm -rf $(VENV)/triton
+	@$(if $(UV),$(UV) pip install --quiet --python $(BIN)/python --target $(VENV)/triton --no-deps "$(GPU_TRITON)" ||) \
+	  $(PIP) install --quiet --target $(VENV)/triton --no-deps "$(GPU_TRITON)"
+	@touch $@
 
 # Ten times as many random examples, and what is left out elsewhere: for an hour or two without anybody watching.
 stress: $(READY)

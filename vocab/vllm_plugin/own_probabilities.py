@@ -207,7 +207,6 @@ def _add_rows(
 
 def _add_to_second(original: Callable[..., Any], sampler: Any, index: int, prompt_len: int, params: Any) -> None:
     original(sampler, index, prompt_len, params)
-    seams.add(sampler, index, params)
     requests = sampler.req_states
     _remember(requests, requests.req_id_to_index, requests.index_to_req_id[index], params)
 

@@ -4,10 +4,9 @@
 A step of the engine writes the masks of its sequences in two kernels, applies them to the logits, samples, and advances
 each sequence by its token: nothing is copied, and nothing waits for the CPU.
 
-``arena`` is int32 memory with the arrays of lists (``vocab.vllm_plugin.device.tables``). A *table* is the place of a
-record in it, ``RECORD``: the numbers of a list at N, and the places of its arrays. A *slot* is what is known of a
-sequence, int64 (``NUM_COLUMNS``,); ``index`` says which slot each row of a batch has. Rows of slots without a table are
-left alone.
+A *table* is int32 memory that begins with a record, ``RECORD``: the numbers of a list at N, and the places of its
+arrays in that memory (``vocab.vllm_plugin.device.tables``). A *slot* is what is known of a sequence, int64
+(``NUM_COLUMNS``,); ``index`` says which slot each row of a batch has. Rows of slots without a table are left alone.
 
 Importing this needs Triton.
 """
@@ -58,9 +57,9 @@ _FIRST_NODE, _NUM_NODES, _LAST_MODE, _EDGE_START, _TOKENS, _CHILDREN = map(tl.co
 _RANKS, _RANKS_BELOW, _KINDS, _DISTANCES = map(tl.constexpr, range(6, 10))
 
 SLOT: Final = ("table", "num_readings", "left", "num_early", "ngram_size", "history_length", "num_stops")
-"""A slot: its table, -1 for none; how many readings its text has, none where it is dead; how many tokens may follow the
-next one, -1 for any number; how many must come before a stop token; how many in a row may not come twice, 0 for any;
-how many tokens its history has; how many stop tokens. Then its readings and its stop tokens."""
+"""A slot: the address of its table, 0 for none; how many readings its text has, none where it is dead; how many tokens
+may follow the next one, -1 for any number; how many must come before a stop token; how many in a row may not come
+twice, 0 for any; how many tokens its history has; how many stop tokens. Then its readings and its stop tokens."""
 
 NUM_COLUMNS: Final = len(SLOT) + MAX_READINGS + MAX_STOPS
 
@@ -68,6 +67,7 @@ _TABLE, _NUM_READINGS, _LEFT, _NUM_EARLY, _NGRAM_SIZE, _HISTORY_LENGTH, _NUM_STO
 _READINGS, _STOPS = map(tl.constexpr, (len(SLOT), len(SLOT) + MAX_READINGS))
 _COLUMNS, _MAX_READINGS, _MAX_STOPS = map(tl.constexpr, (NUM_COLUMNS, MAX_READINGS, MAX_STOPS))
 
+_WORDS = tl.constexpr(tl.pointer_type(tl.int32))
 _NEVER_ENDS = tl.constexpr(1 << 20)
 _FAR = tl.constexpr(255)
 _NONE = tl.constexpr(2**63 - 1)
@@ -80,9 +80,9 @@ _LANES = tl.constexpr(32)
 
 
 @triton.jit
-def _bytes(arena, places, at, on):
+def _bytes(record, places, at, on):
     """Load from arrays of uint8, as int32."""
-    memory = arena.to(tl.pointer_type(tl.uint8), bitcast=True)
+    memory = record.to(tl.pointer_type(tl.uint8), bitcast=True)
     return tl.load(memory + places.to(tl.int64) * 4 + at, mask=on).to(tl.int32)
 
 
@@ -107,10 +107,10 @@ def _index(tries, mode, nodes):
 
 
 @triton.jit
-def _row(record, arena, state):
+def _row(record, state):
     """Return where the row of a frame state begins."""
-    number = tl.load(arena + tl.load(record + _ROW_OF) + state)
-    return arena + tl.load(record + _ROWS) + number * tl.load(record + _ROW_SIZE)
+    number = tl.load(record + tl.load(record + _ROW_OF) + state)
+    return record + tl.load(record + _ROWS) + number * tl.load(record + _ROW_SIZE)
 
 
 @triton.jit
@@ -122,26 +122,26 @@ def _budget_of(slot, record):
 
 
 @triton.jit
-def _frame_state_of(record, arena, reading):
+def _frame_state_of(record, reading):
     """Return the frame state of a reading: its own, or the one after the word that ends there; -1 for none."""
     state = (-1 - reading).to(tl.int32)
     if reading >= 0:
         context, node = _within(reading)
         trie = _trie_of(record, node)
-        mode = tl.load(arena + tl.load(record + _MODES) + context)
-        rank = tl.load(arena + tl.load(trie + _RANKS) + _index(trie, mode, node))
-        kind = _bytes(arena, tl.load(trie + _KINDS), node - tl.load(trie + _FIRST_NODE), True)
-        after = tl.load(arena + tl.load(record + _AFTER) + 3 * context + kind)
+        mode = tl.load(record + tl.load(record + _MODES) + context)
+        rank = tl.load(record + tl.load(trie + _RANKS) + _index(trie, mode, node))
+        kind = _bytes(record, tl.load(trie + _KINDS), node - tl.load(trie + _FIRST_NODE), True)
+        after = tl.load(record + tl.load(record + _AFTER) + 3 * context + kind)
         state = tl.where(rank <= tl.load(record + _N_WORDS), after, -1)
     return state
 
 
 @triton.jit
-def _may_follow(record, arena, context, nodes, on, budget):
+def _may_follow(record, context, nodes, on, budget):
     """Return whether N allows a word at or below each node and, near the end of a budget, a text ends in time."""
     tries = _trie_of(record, nodes)
-    mode = tl.load(arena + tl.load(record + _MODES) + context)
-    ranks = tl.load(arena + tl.load(tries + _RANKS_BELOW) + _index(tries, mode, nodes), mask=on, other=2147483647)
+    mode = tl.load(record + tl.load(record + _MODES) + context)
+    ranks = tl.load(record + tl.load(tries + _RANKS_BELOW) + _index(tries, mode, nodes), mask=on, other=2147483647)
     is_allowed = on & (ranks <= tl.load(record + _N_WORDS))
     if budget >= 0:
         fewest = tl.full(nodes.shape, _NEVER_ENDS, tl.int32)
@@ -149,9 +149,9 @@ def _may_follow(record, arena, context, nodes, on, budget):
         # Three kinds of words for each mode.
         first = _index(tries, mode, nodes) + 2 * (mode & tl.load(tries + _LAST_MODE)) * num_nodes
         for kind in tl.static_range(3):
-            to_end_of_word = _bytes(arena, tl.load(tries + _DISTANCES), first + kind * num_nodes, on)
-            after = tl.load(arena + tl.load(record + _AFTER) + 3 * context + kind)
-            to_end = to_end_of_word + tl.load(arena + tl.load(record + _FRAME_DISTANCES) + after)
+            to_end_of_word = _bytes(record, tl.load(tries + _DISTANCES), first + kind * num_nodes, on)
+            after = tl.load(record + tl.load(record + _AFTER) + 3 * context + kind)
+            to_end = to_end_of_word + tl.load(record + tl.load(record + _FRAME_DISTANCES) + after)
             fewest = tl.minimum(fewest, tl.where(to_end_of_word < _FAR, to_end, _NEVER_ENDS))
         is_allowed = is_allowed & (fewest <= budget)
     return is_allowed
@@ -166,10 +166,10 @@ def _add_bits(row, tokens, on):
 
 
 @triton.jit
-def _add_row(row, record, arena, state, block: tl.constexpr):
+def _add_row(row, record, state, block: tl.constexpr):
     """Add the row of a frame state."""
     size = tl.load(record + _ROW_SIZE)
-    of_state = _row(record, arena, state)
+    of_state = _row(record, state)
     first = tl.full((), 0, tl.int32)
     while first < size:
         at = first + tl.arange(0, block)
@@ -179,39 +179,39 @@ def _add_row(row, record, arena, state, block: tl.constexpr):
 
 
 @triton.jit
-def _add_children(row, record, arena, context, node, budget, block: tl.constexpr):
+def _add_children(row, record, context, node, budget, block: tl.constexpr):
     """Add the tokens that go on with a word from a node."""
     trie = _trie_of(record, node)
-    starts = arena + tl.load(trie + _EDGE_START) + node - tl.load(trie + _FIRST_NODE)
+    starts = record + tl.load(trie + _EDGE_START) + node - tl.load(trie + _FIRST_NODE)
     first, last = tl.load(starts), tl.load(starts + 1)
     while first < last:
         edge = first + tl.arange(0, block)
         on = edge < last
-        tokens = tl.load(arena + tl.load(trie + _TOKENS) + edge, mask=on, other=0)
-        children = tl.load(arena + tl.load(trie + _CHILDREN) + edge, mask=on, other=0)
-        _add_bits(row, tokens, _may_follow(record, arena, context, children, on, budget))
+        tokens = tl.load(record + tl.load(trie + _TOKENS) + edge, mask=on, other=0)
+        children = tl.load(record + tl.load(trie + _CHILDREN) + edge, mask=on, other=0)
+        _add_bits(row, tokens, _may_follow(record, context, children, on, budget))
         first += block
 
 
 @triton.jit
-def _add_frame_edges(row, record, arena, state, budget, block: tl.constexpr):
+def _add_frame_edges(row, record, state, budget, block: tl.constexpr):
     """Add the tokens of a frame state that leave room for an end, near the end of a budget."""
-    starts = arena + tl.load(record + _FRAME_START) + state
+    starts = record + tl.load(record + _FRAME_START) + state
     first, last = tl.load(starts), tl.load(starts + 1)
     while first < last:
         edge = first + tl.arange(0, block)
         on = edge < last
-        tokens = tl.load(arena + tl.load(record + _FRAME_TOKENS) + edge, mask=on, other=0)
-        targets = tl.load(arena + tl.load(record + _FRAME_TARGETS) + edge, mask=on, other=0)
-        to_end = tl.load(arena + tl.load(record + _FRAME_DISTANCES) + targets, mask=on, other=_NEVER_ENDS)
+        tokens = tl.load(record + tl.load(record + _FRAME_TOKENS) + edge, mask=on, other=0)
+        targets = tl.load(record + tl.load(record + _FRAME_TARGETS) + edge, mask=on, other=0)
+        to_end = tl.load(record + tl.load(record + _FRAME_DISTANCES) + targets, mask=on, other=_NEVER_ENDS)
         _add_bits(row, tokens, on & (to_end <= budget))
         first += block
-    ways = arena + tl.load(record + _WAY_START) + state
+    ways = record + tl.load(record + _WAY_START) + state
     way, last_way = tl.load(ways), tl.load(ways + 1)
     while way < last_way:
-        context = tl.load(arena + tl.load(record + _WAY_CONTEXTS) + way)
-        node = tl.load(arena + tl.load(record + _WAY_NODES) + way)
-        _add_children(row, record, arena, context, node, budget, block)
+        context = tl.load(record + tl.load(record + _WAY_CONTEXTS) + way)
+        node = tl.load(record + tl.load(record + _WAY_NODES) + way)
+        _add_children(row, record, context, node, budget, block)
         way += 1
 
 
@@ -275,29 +275,29 @@ def _position_of(values, first, end, value):
 
 
 @triton.jit
-def _step_in_word(record, arena, context, node, token, budget):
+def _step_in_word(record, context, node, token, budget):
     """Return the reading within a word that a token leads to, ``_NONE`` for none."""
     trie = _trie_of(record, node)
-    starts = arena + tl.load(trie + _EDGE_START) + node - tl.load(trie + _FIRST_NODE)
-    edge = _position_of(arena + tl.load(trie + _TOKENS), tl.load(starts), tl.load(starts + 1), token)
+    starts = record + tl.load(trie + _EDGE_START) + node - tl.load(trie + _FIRST_NODE)
+    edge = _position_of(record + tl.load(trie + _TOKENS), tl.load(starts), tl.load(starts + 1), token)
     reading = tl.full((), _NONE, tl.int64)
     if edge >= 0:
         # A block of one, for what is shared with masks.
-        child = tl.load(arena + tl.load(trie + _CHILDREN) + edge + tl.arange(0, 1))
-        is_allowed = _may_follow(record, arena, context, child, child >= 0, budget)
+        child = tl.load(record + tl.load(trie + _CHILDREN) + edge + tl.arange(0, 1))
+        is_allowed = _may_follow(record, context, child, child >= 0, budget)
         reading = tl.min(tl.where(is_allowed, (context.to(tl.int64) << 32) | child.to(tl.int64), _NONE))
     return reading
 
 
 @triton.jit
-def _step_in_frame(record, arena, state, token, budget):
+def _step_in_frame(record, state, token, budget):
     """Return the frame's reading that a token leads to, ``_NONE`` for none."""
-    starts = arena + tl.load(record + _FRAME_START) + state
-    edge = _position_of(arena + tl.load(record + _FRAME_TOKENS), tl.load(starts), tl.load(starts + 1), token)
+    starts = record + tl.load(record + _FRAME_START) + state
+    edge = _position_of(record + tl.load(record + _FRAME_TOKENS), tl.load(starts), tl.load(starts + 1), token)
     reading = tl.full((), _NONE, tl.int64)
     if edge >= 0:
-        target = tl.load(arena + tl.load(record + _FRAME_TARGETS) + edge)
-        to_end = tl.load(arena + tl.load(record + _FRAME_DISTANCES) + target)
+        target = tl.load(record + tl.load(record + _FRAME_TARGETS) + edge)
+        to_end = tl.load(record + tl.load(record + _FRAME_DISTANCES) + target)
         if (budget < 0) | (to_end <= budget):
             reading = (-1 - target).to(tl.int64)
     return reading
@@ -316,7 +316,7 @@ def _insert(found, reading):
 
 
 @triton.jit
-def write_rows(bits, num_words, index, slots, arena, block: tl.constexpr):
+def write_rows(bits, num_words, index, slots, block: tl.constexpr):
     """Write the row of each sequence's first frame state into ``bits``, int32 (sequences, num_words), or nothing.
 
     One program per sequence and ``block`` words.
@@ -324,20 +324,20 @@ def write_rows(bits, num_words, index, slots, arena, block: tl.constexpr):
     i = tl.program_id(0)
     slot = slots + tl.load(index + i).to(tl.int64) * _COLUMNS
     table = tl.load(slot + _TABLE)
-    if table >= 0:
-        record = arena + table
+    if table != 0:
+        record = table.to(_WORDS)
         at = tl.program_id(1) * block + tl.arange(0, block)
         words = tl.zeros((block,), tl.int32)
         is_bound, _ = _budget_of(slot, record)
         if (tl.load(slot + _NUM_READINGS) > 0) & (is_bound == 0):
-            state = _frame_state_of(record, arena, tl.load(slot + _READINGS))
+            state = _frame_state_of(record, tl.load(slot + _READINGS))
             if state >= 0:
-                words = tl.load(_row(record, arena, state) + at, mask=at < tl.load(record + _ROW_SIZE), other=0)
+                words = tl.load(_row(record, state) + at, mask=at < tl.load(record + _ROW_SIZE), other=0)
         tl.store(bits + i.to(tl.int64) * num_words + at, words, mask=at < num_words)
 
 
 @triton.jit
-def write_words(bits, num_words, index, slots, history, max_history, num_dead, arena, block: tl.constexpr):
+def write_words(bits, num_words, index, slots, history, max_history, num_dead, block: tl.constexpr):
     """Complete the masks: the words' own tokens, further readings, stop tokens, and what would repeat a run.
 
     A dead text, which no token leads to, may only stop, and is counted in ``num_dead``, int32 (1,). ``history`` is
@@ -347,8 +347,8 @@ def write_words(bits, num_words, index, slots, history, max_history, num_dead, a
     number = tl.load(index + i).to(tl.int64)
     slot = slots + number * _COLUMNS
     table = tl.load(slot + _TABLE)
-    if table >= 0:
-        record = arena + table
+    if table != 0:
+        record = table.to(_WORDS)
         row = bits + i.to(tl.int64) * num_words
         is_bound, budget = _budget_of(slot, record)
         num_readings = tl.load(slot + _NUM_READINGS).to(tl.int32)
@@ -361,17 +361,17 @@ def write_words(bits, num_words, index, slots, history, max_history, num_dead, a
             k = zero
             while k < num_readings:
                 reading = tl.load(slot + _READINGS + k)
-                state = _frame_state_of(record, arena, reading)
+                state = _frame_state_of(record, reading)
                 if state >= 0:
-                    can_stop = can_stop | _bytes(arena, tl.load(record + _IS_COMPLETE), state, True)
+                    can_stop = can_stop | _bytes(record, tl.load(record + _IS_COMPLETE), state, True)
                     if is_bound:
-                        _add_frame_edges(row, record, arena, state, budget, block)
+                        _add_frame_edges(row, record, state, budget, block)
                     elif (k > 0) | (num_rounds > 1):
                         # The first kernel has written that of the first reading.
-                        _add_row(row, record, arena, state, block)
+                        _add_row(row, record, state, block)
                 if reading >= 0:
                     context, node = _within(reading)
-                    _add_children(row, record, arena, context, node, budget, block)
+                    _add_children(row, record, context, node, budget, block)
                 k += 1
             is_early = tl.load(slot + _NUM_EARLY) > 0
             if (can_stop > 0) & is_early:
@@ -399,7 +399,7 @@ def apply_mask(logits, stride, num_tokens, bits, num_words, index, slots, block:
     """
     i = tl.program_id(0)
     slot = slots + tl.load(index + i).to(tl.int64) * _COLUMNS
-    if tl.load(slot + _TABLE) >= 0:
+    if tl.load(slot + _TABLE) != 0:
         token = tl.program_id(1) * block + tl.arange(0, block)
         on = token < num_tokens
         words = tl.load(bits + i.to(tl.int64) * num_words + (token >> 5), mask=on, other=0)
@@ -408,7 +408,7 @@ def apply_mask(logits, stride, num_tokens, bits, num_words, index, slots, block:
 
 
 @triton.jit
-def advance(tokens, num_sampled, index, slots, history, max_history, arena):
+def advance(tokens, num_sampled, index, slots, history, max_history):
     """Advance each sequence that sampled a token by it; ``tokens`` int64 and ``num_sampled`` int32 (sequences,).
 
     A stop token changes nothing: the text is over, and a step that is under way samples nothing that counts. One
@@ -422,8 +422,8 @@ def advance(tokens, num_sampled, index, slots, history, max_history, arena):
     stop = tl.arange(0, _MAX_STOPS)
     stops = tl.load(slot + _STOPS + stop, mask=stop < tl.load(slot + _NUM_STOPS), other=-1)
     is_stop = tl.sum((stops == token).to(tl.int32)) > 0
-    if (table >= 0) & (tl.load(num_sampled + i) > 0) & (is_stop == 0):
-        record = arena + table
+    if (table != 0) & (tl.load(num_sampled + i) > 0) & (is_stop == 0):
+        record = table.to(_WORDS)
         _, budget = _budget_of(slot, record)
         # Distinct, each in a lane; the lanes after them have none.
         found = tl.full((_LANES,), _NONE, tl.int64)
@@ -433,16 +433,16 @@ def advance(tokens, num_sampled, index, slots, history, max_history, arena):
             reading = tl.load(slot + _READINGS + k)
             if reading >= 0:
                 open_context, open_node = _within(reading)
-                found = _insert(found, _step_in_word(record, arena, open_context, open_node, token, budget))
-            state = _frame_state_of(record, arena, reading)
+                found = _insert(found, _step_in_word(record, open_context, open_node, token, budget))
+            state = _frame_state_of(record, reading)
             if state >= 0:
-                found = _insert(found, _step_in_frame(record, arena, state, token, budget))
-                way = tl.load(arena + tl.load(record + _WAY_START) + state)
-                last = tl.load(arena + tl.load(record + _WAY_START) + state + 1)
+                found = _insert(found, _step_in_frame(record, state, token, budget))
+                way = tl.load(record + tl.load(record + _WAY_START) + state)
+                last = tl.load(record + tl.load(record + _WAY_START) + state + 1)
                 while way < last:
-                    context = tl.load(arena + tl.load(record + _WAY_CONTEXTS) + way)
-                    node = tl.load(arena + tl.load(record + _WAY_NODES) + way)
-                    found = _insert(found, _step_in_word(record, arena, context, node, token, budget))
+                    context = tl.load(record + tl.load(record + _WAY_CONTEXTS) + way)
+                    node = tl.load(record + tl.load(record + _WAY_NODES) + way)
+                    found = _insert(found, _step_in_word(record, context, node, token, budget))
                     way += 1
             k += 1
         # Ascending: a reading comes after all that are smaller.

@@ -2,8 +2,8 @@
 
 The life of such a request: its grammar is compiled, with a table on the device (``text_of``); vLLM's scheduler then
 gets the request without a structured output, so that nothing waits for a mask, and with a mark in its reference. The
-runner finds the mark where the request comes to it, also after a preemption, and gives it a slot (``add``); it masks
-and advances all slots at each step (``rows_of``). A mark without a table raises: such a text may not be sampled.
+runner finds the mark where the request comes to it, also after a preemption, and gives it a slot; it masks and
+advances all slots at each step (``rows_of``). A mark without a table raises: such a text may not be sampled.
 
 All that is in one process: where the worker has another, masks are made on the CPU.
 """
@@ -29,11 +29,11 @@ from vocab.vllm_plugin.patches import Patch, PatchGroup
 
 logger = init_logger("vllm.wordbound")
 
-ARENA_BYTES_VARIABLE: Final = "WORDBOUND_DEVICE_BYTES"
+TABLE_BYTES_VARIABLE: Final = "WORDBOUND_DEVICE_BYTES"
 """Environment variable of an engine's process with the bytes that lists may take on its device; 0 for no such masks."""
 
-DEFAULT_ARENA_BYTES: Final = 256 * 1024 * 1024
-"""20,000 English words take 7.7 MB at 151,669 tokens, with the rows of one N; each N and set of options more 3.2 MB."""
+DEFAULT_TABLE_BYTES: Final = 256 * 1024 * 1024
+"""20,000 English words take 7.7 MB at 151,669 tokens, for each N and set of options."""
 
 DEVICE_TYPE = "cuda"
 """Of devices on which masks are made; tests have others, where Triton interprets."""
@@ -64,9 +64,6 @@ class _Runner:
 _runners = WeakKeyDictionary[Any, _Runner]()
 """By their tables of requests."""
 
-_written = WeakKeyDictionary[Any, list[int]]()
-"""By a runner's table of requests, what the request added last had written before it was preempted."""
-
 _installed = set[bool]()
 _lock = Lock()
 _reported = set[str]()
@@ -94,7 +91,7 @@ def text_of(matcher: Matcher, reference: GrammarReference, config: Any) -> Devic
         [runner] = _runners.values()
         slots = _slots_of(runner)
         try:
-            return DeviceText(matcher, slots.arena.table(matcher.states))
+            return DeviceText(matcher, slots.tables.of(matcher.states))
         except RuntimeError as error:
             reason = str(error)
     if reason not in _reported:
@@ -119,6 +116,9 @@ def _reason_of_engine(config: Any) -> str:
         return "the engine drafts"
     if config.structured_outputs_config.reasoning_parser:
         return "the model thinks first"
+    if config.kv_transfer_config is not None and config.kv_transfer_config.kv_load_failure_policy == "recompute":
+        # The scheduler drops tokens then that the device has advanced by.
+        return "the engine computes again what a connector fails to load"
     _slots_of(runners[0])
     return runners[0].failure
 
@@ -149,15 +149,15 @@ def _slots_of(runner: _Runner) -> Any:
     """Return the slots of a runner, made with the first text; None where that fails."""
     with _lock:
         if runner.slots is None and not runner.failure:
-            num_bytes = int(os.environ.get(ARENA_BYTES_VARIABLE) or DEFAULT_ARENA_BYTES)
+            num_bytes = int(os.environ.get(TABLE_BYTES_VARIABLE) or DEFAULT_TABLE_BYTES)
             if not num_bytes:
-                runner.failure = f"{ARENA_BYTES_VARIABLE} is 0"
+                runner.failure = f"{TABLE_BYTES_VARIABLE} is 0"
                 return None
             try:
                 from vocab.vllm_plugin.device.slots import Slots
-                from vocab.vllm_plugin.device.tables import Arena
+                from vocab.vllm_plugin.device.tables import Tables
 
-                slots = Slots(Arena(runner.device, num_bytes), runner.num_slots, runner.num_tokens)
+                slots = Slots(Tables(runner.device, num_bytes), runner.num_slots, runner.num_tokens)
                 slots.warm_up(runner.dtype)
                 runner.slots = slots
             except Exception as error:
@@ -185,9 +185,24 @@ def _let_go(original: Callable[..., bool], scheduler: Any, request: Any) -> bool
 # The second model runner.
 
 
-def _remember_written(original: Callable[..., None], requests: Any, **request: Any) -> None:
-    original(requests, **request)
-    _written[requests] = request["all_token_ids"][request["prompt_len"] :]
+def _add_requests(original: Callable[..., None], model_runner: Any, scheduled: Any) -> None:
+    """Give requests with a mark their slots, after what they have written if they were preempted.
+
+    Raises:
+        NotMaskedError: One of them has no table here.
+    """
+    original(model_runner, scheduled)
+    requests = model_runner.req_states
+    for new in scheduled.scheduled_new_reqs:
+        grammar = getattr(getattr(new.sampling_params, "structured_outputs", None), "grammar", None)
+        if not isinstance(grammar, str) or not is_ours(grammar) or not grammar.endswith(_MARK):
+            continue
+        runner, text = _runners.get(requests), getattr(new.sampling_params, "device_text", None)
+        if runner is None or runner.slots is None or text is None:
+            raise NotMaskedError("vLLM's scheduler let a text go that has no table in this process")
+        text.matcher.reset()
+        is_dead = not all(map(text.matcher.accept_token, new.prefill_token_ids[new.prompt_len :]))
+        runner.slots.add(requests.req_id_to_index[new.req_id], text.matcher, text.table, is_dead=is_dead)
 
 
 def _remove(original: Callable[..., int | None], requests: Any, req_id: str) -> int | None:
@@ -196,23 +211,6 @@ def _remove(original: Callable[..., int | None], requests: Any, req_id: str) -> 
     if slot is not None and runner is not None and runner.slots is not None:
         runner.slots.remove(slot)
     return slot
-
-
-def add(sampler: Any, slot: int, params: Any) -> None:
-    """Give a request with a mark its slot, after what it has written if it was preempted.
-
-    Raises:
-        NotMaskedError: It has no table here.
-    """
-    grammar = getattr(getattr(params, "structured_outputs", None), "grammar", None)
-    if not isinstance(grammar, str) or not is_ours(grammar) or not grammar.endswith(_MARK):
-        return
-    runner, text = _runners.get(sampler.req_states), getattr(params, "device_text", None)
-    if runner is None or runner.slots is None or text is None:
-        raise NotMaskedError("vLLM's scheduler let a text go that has no table in this process")
-    text.matcher.reset()
-    written = _written.get(sampler.req_states, [])
-    runner.slots.add(slot, text.matcher, text.table, is_dead=not all(map(text.matcher.accept_token, written)))
 
 
 def rows_of(sampler: Any, logits: torch.Tensor, batch: Any) -> tuple[Any, npt.NDArray[np.intp]] | None:
@@ -241,13 +239,9 @@ DEVICE: Final = PatchGroup(
         Patch(
             "vllm.v1.core.sched.scheduler:Scheduler._try_promote_blocked_waiting_request", "(self, request)", _let_go
         ),
-        Patch(
-            "vllm.v1.worker.gpu.states:RequestState.add_request",
-            "(self, req_id, prompt_len, all_token_ids, num_computed_tokens, max_tokens)",
-            _remember_written,
-        ),
+        Patch("vllm.v1.worker.gpu.model_runner:GPUModelRunner.add_requests", "(self, scheduler_output)", _add_requests),
         Patch("vllm.v1.worker.gpu.states:RequestState.remove_request", "(self, req_id)", _remove),
     ),
     frozenset({"0.29"}),
 )
-"""Besides ``add`` and ``rows_of``, which are called where the sampler is patched already."""
+"""Besides ``rows_of``, which is called where the sampler is patched already."""

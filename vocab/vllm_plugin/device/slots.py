@@ -25,29 +25,29 @@ from vocab.vllm_plugin.device.kernels import (
     write_rows,
     write_words,
 )
-from vocab.vllm_plugin.device.tables import Arena, Table
+from vocab.vllm_plugin.device.tables import Table, Tables
 
 MAX_HISTORY: Final = 8192
 """Tokens of a text whose runs may not come twice, with those before it."""
 
-_NO_TABLE: Final = [-1] + [0] * (NUM_COLUMNS - 1)
+_NO_TABLE: Final = [0] * NUM_COLUMNS
 
 
 class Slots:
     """The sequences of one model runner, by its own numbers. For the thread that launches its steps.
 
     Args:
-        arena: The arrays of their lists.
+        tables: Those of their lists.
         num_slots: How many there may be.
         num_tokens: Of the model's logits.
         max_history: How many tokens of a text are remembered.
     """
 
-    def __init__(self, arena: Arena, num_slots: int, num_tokens: int, max_history: int = MAX_HISTORY) -> None:
-        device = arena.memory.device
+    def __init__(self, tables: Tables, num_slots: int, num_tokens: int, max_history: int = MAX_HISTORY) -> None:
+        device = tables.device
         self._num_tokens = num_tokens
-        self.arena, self._is_cuda = arena, device.type == "cuda"
-        self._columns = torch.tensor([_NO_TABLE] * num_slots, device=device)
+        self.tables, self._is_cuda = tables, device.type == "cuda"
+        self._columns = torch.zeros((num_slots, NUM_COLUMNS), dtype=torch.int64, device=device)
         self._history = torch.zeros((num_slots, max_history), dtype=torch.int32, device=device)
         self._bits = torch.zeros((num_slots, (num_tokens + 31) // 32), dtype=torch.int32, device=device)
         self._num_dead = torch.zeros(1, dtype=torch.int32, device=device)
@@ -77,12 +77,13 @@ class Slots:
         """Follow a text from where its matcher is; a dead one may only stop."""
         self._is_used[slot] = True
         self._tables[slot] = table
+        table.record_stream()
         repeats = matcher.repeats
         history = [] if repeats is None else list(repeats.tokens)
         readings = () if is_dead else matcher.state[:MAX_READINGS]
         stops = matcher.stop_tokens.tolist()
         self._staged[slot] = [
-            *(table.place, len(readings), matcher.budget_after_next(), matcher.num_early),
+            *(table.address, len(readings), matcher.budget_after_next(), matcher.num_early),
             *(0 if repeats is None else repeats.size, len(history), len(stops)),
             *(*readings, *[0] * (MAX_READINGS - len(readings))),
             *(*stops, *[0] * (MAX_STOPS - len(stops))),
@@ -118,11 +119,11 @@ class Slots:
         Rows of other slots stay as they are.
         """
         self._flush()
-        bits, arena = self._bits[: len(index)], self.arena.memory
+        bits = self._bits[: len(index)]
         masks = bits, bits.shape[1], index, self._columns
-        _launch(write_rows, len(index), bits.shape[1], *masks, arena)
+        _launch(write_rows, len(index), bits.shape[1], *masks)
         history = self._history, self._history.shape[1]
-        _launch(write_words, len(index), 0, *masks, *history, self._num_dead, arena)
+        _launch(write_words, len(index), 0, *masks, *history, self._num_dead)
         return bits
 
     def mask(self, logits: torch.Tensor, index: torch.Tensor) -> None:
@@ -134,7 +135,7 @@ class Slots:
     def advance(self, index: torch.Tensor, tokens: torch.Tensor, num_sampled: torch.Tensor) -> None:
         """Advance the texts by their tokens, int64 (rows, 1), where ``num_sampled``, int32 (rows,), is not 0."""
         texts = index, self._columns, self._history, self._history.shape[1]
-        _launch(advance, len(index), 0, tokens, num_sampled, *texts, self.arena.memory)
+        _launch(advance, len(index), 0, tokens, num_sampled, *texts)
 
     def _flush(self) -> None:
         """Copy what was staged to the device."""

@@ -118,6 +118,7 @@ class Worker:
             index_to_req_id={},
             free_indices=list(range(NUM_SLOTS)),
         )
+        self.req_states = self.requests
         self.sampler = Sampler(self.requests, vocab_size)
         self.masked = set[str]()
         self.generator = torch.Generator().manual_seed(3)
@@ -130,6 +131,9 @@ class Worker:
         """Take in what a step brings, as ``GPUModelRunner.execute_model`` does."""
         for name in sorted(scheduled.finished_req_ids | (scheduled.preempted_req_ids or set())):
             self.requests.remove_request(name)
+        seams._add_requests(Worker.add_requests, self, scheduled)
+
+    def add_requests(self, scheduled: Any) -> None:
         for new in scheduled.scheduled_new_reqs:
             self.requests.remove_request(new.req_id)
             self.requests.add_request(
@@ -285,10 +289,10 @@ class Told(NamedTuple):
     facts: dict[str, Any]
 
 
-def _engine(folder: Path, arena_bytes: int = 256 * 1024) -> Engine:
+def _engine(folder: Path, table_bytes: int = 256 * 1024) -> Engine:
     write_model(folder)
     os.environ[ARTEFACT_DIR_VARIABLE] = str(folder)
-    os.environ[seams.ARENA_BYTES_VARIABLE] = str(arena_bytes)
+    os.environ[seams.TABLE_BYTES_VARIABLE] = str(table_bytes)
     seams._reported.clear()
     seams._runners.clear()
     seams.DEVICE_TYPE = "cpu"
@@ -409,9 +413,9 @@ def step_between_dummies(folder: Path) -> Told:
 
 
 def fall_back_for_want_of_room(folder: Path) -> Told:
-    """The arena has no room for the list."""
+    """There is no room for the list."""
     with installed_plugin():
-        engine = _engine(folder, arena_bytes=1024)
+        engine = _engine(folder, table_bytes=1024)
         engine.begin("r", engine.reference())
         engine.run()
         engine.check()

@@ -13,7 +13,7 @@ from triton.compiler import ASTSource  # noqa: E402
 from vocab.vllm_plugin.device import kernels  # noqa: E402
 
 TYPES = {
-    **dict.fromkeys(("bits", "arena", "history", "num_dead", "num_sampled"), "*i32"),
+    **dict.fromkeys(("bits", "history", "num_dead", "num_sampled"), "*i32"),
     **dict.fromkeys(("index", "slots", "tokens"), "*i64"),
     **dict.fromkeys(("num_words", "max_history", "stride", "num_tokens"), "i32"),
 }

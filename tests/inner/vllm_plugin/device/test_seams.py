@@ -1,5 +1,6 @@
 """Which texts the device follows, and why it does not follow the others."""
 
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from vocab.vllm_plugin.device import NotMaskedError, seams
 
 pytest.importorskip("triton", reason="masks on the device need Triton, which is not installed")
 
+KERNELS = tuple(f"{seams.__package__}.{name}" for name in ("kernels", "slots", "tables"))
 STATES, FACTS = toy_states(["sol", "mar"])
 
 
@@ -37,15 +39,16 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def runner(table: Any = "the table", num_tokens: int = 512) -> Any:
-    slots = SimpleNamespace(arena=SimpleNamespace(table=lambda _: table), num_dead=2)
+    slots = SimpleNamespace(tables=SimpleNamespace(of=lambda _: table), num_dead=2)
     return seams._Runner(torch.device("cpu"), 4, num_tokens, torch.float32, slots=slots)
 
 
-def config(num_workers: int = 1, drafts: Any = None, thinks: str = "") -> Any:
+def config(num_workers: int = 1, drafts: Any = None, thinks: str = "", connector: Any = None) -> Any:
     return SimpleNamespace(
         parallel_config=SimpleNamespace(world_size=num_workers),
         speculative_config=drafts,
         structured_outputs_config=SimpleNamespace(reasoning_parser=thinks),
+        kv_transfer_config=connector,
     )
 
 
@@ -59,7 +62,7 @@ def text(stops: Any = (STOP,), start: Any = None, of: Any = None, **fields: Any)
 
 def test_a_text_of_a_list_has_a_table(log: list[str]) -> None:
     for fields in ({}, {"max_tokens": 9, "no_repeat": 4, "min_tokens": 2}, {"stops": (0, 1, 2, 3, 4, 5, 6, 7)}):
-        found = seams.text_of(*text(**fields), config())
+        found = seams.text_of(*text(**fields), config(connector=SimpleNamespace(kv_load_failure_policy="fail")))
         assert found is not None and found.table == "the table"
     assert log == []
     assert seams.num_dead() == 2
@@ -71,6 +74,11 @@ def test_a_text_of_a_list_has_a_table(log: list[str]) -> None:
         ({"num_workers": 2}, {}, "the engine's process has not one model runner, vLLM's second, with a GPU of its own"),
         ({"drafts": object()}, {}, "the engine drafts"),
         ({"thinks": "qwen3"}, {}, "the model thinks first"),
+        (
+            {"connector": SimpleNamespace(kv_load_failure_policy="recompute")},
+            {},
+            "the engine computes again what a connector fails to load",
+        ),
         ({}, {"controls": Controls(max_sentences=2)}, "a text has controls, or is JSON"),
         ({}, {"of": object()}, "a list is of a language without spaces"),
         ({}, {"stops": ()}, "a text has not 1 to 8 stop tokens"),
@@ -106,22 +114,38 @@ def test_so_are_all_without_the_hooks_the_room_or_the_logits(log: list[str], mon
     assert log.pop() == "Masks are made on the CPU: this vLLM has other seams"
 
 
+def test_without_triton_masks_are_made_on_the_cpu_and_the_log_says_so_once(
+    log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = runner()
+    made.slots = None
+    monkeypatch.setattr(seams, "_runners", {"one": made})
+    for name in [name for name in sys.modules if name.partition(".")[0] == "triton" or name.startswith(KERNELS)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "triton", None)
+    for _ in range(2):
+        assert seams.text_of(*text(), config()) is None
+    [message] = log
+    assert message.startswith("Masks are made on the CPU: ModuleNotFoundError: import of triton")
+
+
 def test_without_memory_for_lists_there_are_no_slots(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     made = runner()
     made.slots = None
     monkeypatch.setattr(seams, "_runners", {"one": made})
-    monkeypatch.setenv(seams.ARENA_BYTES_VARIABLE, "0")
+    monkeypatch.setenv(seams.TABLE_BYTES_VARIABLE, "0")
     assert seams.text_of(*text(), config()) is None
     assert log == ["Masks are made on the CPU: WORDBOUND_DEVICE_BYTES is 0"]
 
 
 def test_a_clients_grammar_cannot_say_that_the_device_masks_it(log: list[str]) -> None:
+    def add(grammar: str) -> None:
+        params = SamplingParams(structured_outputs=StructuredOutputsParams(grammar=grammar))
+        model_runner = SimpleNamespace(req_states=Requests())
+        new = SimpleNamespace(req_id="r", sampling_params=params, prefill_token_ids=[], prompt_len=0)
+        seams._add_requests(lambda *_: None, model_runner, SimpleNamespace(scheduled_new_reqs=[new]))
+
     for grammar in ('root ::= "a"\n# on the device\n', f"start: /a/\n{text()[1].to_ebnf()}# on the device\n"):
-        params = SamplingParams(structured_outputs=StructuredOutputsParams(grammar=write_client_grammar(grammar)))
-        sampler: Any = SimpleNamespace(req_states=Requests())
-        seams.add(sampler, 0, params)
-    params = SamplingParams(
-        structured_outputs=StructuredOutputsParams(grammar=text()[1].to_ebnf() + "# on the device\n")
-    )
+        add(write_client_grammar(grammar))
     with pytest.raises(NotMaskedError, match="has no table in this process"):
-        seams.add(sampler, 0, params)
+        add(text()[1].to_ebnf() + "# on the device\n")

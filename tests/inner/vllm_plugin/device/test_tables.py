@@ -1,4 +1,4 @@
-"""Lists in the arena: what they share, and when their memory is free again."""
+"""Tables of lists: which there are, and when their memory is free again."""
 
 import gc
 from itertools import product
@@ -11,7 +11,7 @@ from vocab.matching.states import ListStates
 
 pytest.importorskip("triton", reason="masks on the device need Triton, which is not installed")
 
-from vocab.vllm_plugin.device.tables import Arena, ArenaFullError, Table
+from vocab.vllm_plugin.device.tables import NoRoomError, Table, Tables
 
 BYTES = 64 * 1024
 CPU = torch.device("cpu")
@@ -22,53 +22,51 @@ def states(*words: str) -> ListStates:
     return made
 
 
-def used(arena: Arena) -> int:
+def used(tables: Tables) -> int:
     gc.collect()
-    return BYTES - arena.num_bytes_free
+    return tables.num_bytes
 
 
-def test_every_n_of_a_list_shares_its_arrays_and_has_one_table() -> None:
-    arena, whole = Arena(CPU, BYTES), states("sol", "mar", "solar")
-    table = arena.table(whole)
-    of_whole = used(arena)
-    assert arena.table(whole) is table
-    assert used(arena) == of_whole
+def test_a_list_has_one_table_for_each_n() -> None:
+    tables, whole = Tables(CPU, BYTES), states("sol", "mar", "solar")
+    table = tables.of(whole)
+    of_whole = used(tables)
+    assert tables.of(whole) is table
+    assert used(tables) == of_whole
     one = ListStates(whole.words, whole.frame, 1)
-    other = arena.table(one)
-    assert other.place != table.place
-    assert 0 < used(arena) - of_whole < of_whole
+    other = tables.of(one)
+    assert other.address != table.address
+    assert used(tables) == of_whole + other.num_bytes
 
 
 def test_memory_is_free_again_when_the_list_is_gone_and_no_text_has_its_table() -> None:
-    arena = Arena(CPU, BYTES)
+    tables = Tables(CPU, BYTES)
     listed = states("sol")
-    table = arena.table(listed)
-    size = used(arena)
+    table = tables.of(listed)
+    size = used(tables)
     del listed
-    assert used(arena) == size
+    assert used(tables) == size > 0
     del table
-    assert used(arena) == 0
-    assert arena.table(states("mar")).place < BYTES // 4
+    assert used(tables) == 0
 
 
-def test_a_full_arena_lets_go_of_what_no_text_has_and_refuses_when_all_is_in_use() -> None:
-    arena, lists = Arena(CPU, BYTES), [states(f"w{number}") for number in range(40)]
+def test_where_there_is_no_room_tables_go_that_no_text_has_and_a_list_is_refused_when_all_are_in_use() -> None:
+    tables, lists = Tables(CPU, BYTES), [states(f"w{number}") for number in range(40)]
     # Nobody holds these: the lists after them get their room.
-    assert len({arena.table(listed).place for listed in lists}) < len(lists)
+    assert all(tables.of(listed).num_bytes * len(lists) > BYTES for listed in lists)
+    assert 0 < used(tables) <= BYTES
     held = list[Table]()
-    with pytest.raises(ArenaFullError, match="no room for 1 words"):
+    with pytest.raises(NoRoomError, match="no room for 1 words"):
         # One by one, for all that came before the one without room stay.
         for listed in lists:
-            held += [arena.table(listed)]
+            held += [tables.of(listed)]
     assert 1 < len(held) < len(lists)
     # What is in use stays as it is.
-    assert all(arena.table(listed) is table for listed, table in zip(lists, held, strict=False))
-    assert len({table.place for table in held}) == len(held)
+    assert all(tables.of(listed) is table for listed, table in zip(lists, held, strict=False))
     held.clear()
-    # Memory of several is one again.
-    arena.table(states(*map("".join, product("abcdefg", repeat=3))))
+    tables.of(states(*map("".join, product("abcdefg", repeat=3))))
 
 
-def test_a_list_that_would_not_fit_into_an_empty_arena_is_refused() -> None:
-    with pytest.raises(ArenaFullError):
-        Arena(CPU, 1024).table(states("sol"))
+def test_a_list_that_would_never_fit_is_refused() -> None:
+    with pytest.raises(NoRoomError):
+        Tables(CPU, 1024).of(states("sol"))

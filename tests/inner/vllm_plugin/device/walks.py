@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.vocab.toys import tokens_of
 from vocab.errors import TokenBudgetError
 from vocab.matching.matcher import Matcher
 from vocab.matching.repeats import Repeats
@@ -20,7 +19,7 @@ from vocab.matching.states import NODE, ListStates
 from vocab.matching.text_states import State
 from vocab.vllm_plugin.device.kernels import MAX_READINGS, SLOT
 from vocab.vllm_plugin.device.slots import Slots
-from vocab.vllm_plugin.device.tables import Arena
+from vocab.vllm_plugin.device.tables import Tables
 
 BUDGETS = (None, 60, 25, 12, 4)
 NGRAM_SIZES = (0, 4, 2, 3)
@@ -44,17 +43,15 @@ class Walk:
     states: ListStates
     stops: Sequence[int]
     seed: int
-    arena_bytes: int = 1024 * 1024
-    """Triton's interpreter copies what a kernel is given."""
     device: str = "cpu"
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.arena = Arena(torch.device(self.device), self.arena_bytes)
+        self.tables = Tables(torch.device(self.device), 256 * 1024 * 1024)
         self.num_tokens = self.states.words.num_tokens
         # vLLM's logits may be wider than the tokenizer.
-        self.slots = Slots(self.arena, 16, self.num_tokens + 70, 256)
+        self.slots = Slots(self.tables, 16, self.num_tokens + 70, 256)
         self.num_words = (self.num_tokens + 70 + 31) // 32
         self.num_begun = 0
 
@@ -78,7 +75,7 @@ class Walk:
             )
         except TokenBudgetError:
             matcher = Matcher(self.states, self.stops, repeats=Repeats(size, seen) if size else None, **options)
-        self.slots.add(slot, matcher, self.arena.table(self.states))
+        self.slots.add(slot, matcher, self.tables.of(self.states))
         return Follower(slot, matcher)
 
     def wander(self) -> tuple[State, tuple[int, ...]]:
@@ -94,7 +91,8 @@ class Walk:
     def mask_tokens(self, matcher: Matcher) -> list[int]:
         row = np.zeros(self.num_words, dtype=np.int32)
         matcher.fill_bitmask(row)
-        return sorted(tokens_of(row))
+        allowed: list[int] = np.unpackbits(row.view(np.uint8), bitorder="little").nonzero()[0].tolist()
+        return allowed
 
     def run(self, num_texts: int, num_steps: int) -> Counter[str]:
         """Follow so many texts at a time for so many steps; return how often what was met."""

@@ -9,6 +9,7 @@ import wordfreq
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from tests import harness
+from tests.choices import TELLING_CHOICES
 from tests.npm_tokenizers import SHA256, npm_tokenizer
 from tests.random_lists import TELLING, RandomList
 from tests.vocab.automaton.test_random_lists import accepted
@@ -79,15 +80,21 @@ def follow_telling_list(seed: int, num_texts: int, num_steps: int, device: str =
 def follow_real_list(
     language: str, tokenizer: str, num_texts: int, num_steps: int, device: str = "cpu"
 ) -> Counter[str]:
-    """Follow texts of the first words of a language, in one of the tokenizers of other models."""
+    """Follow texts of the first words of a language, in one of the tokenizers of other models; changed for every other.
+
+    The languages differ in their options.
+    """
     from tests.inner.vllm_plugin.device.walks import Walk
 
-    speller = _speller(tokenizer)
+    speller, number = _speller(tokenizer), LANGUAGES.index(language)
     words = load_word_list(language, None, source="wordfreq").up_to(300)
-    options = ListOptions(numbers=num_texts % 2 == 0, layout="lines" if language < "l" else "prose")
-    states = ListStates.of(words, options, speller, 200, has_places=True)
+    options = ListOptions(**TELLING_CHOICES[number % len(TELLING_CHOICES)])
+    changes = (
+        ListChanges(extra_words=("l'abc", "well-known"), exclude_words=words.words[:2]) if number % 2 else NO_CHANGES
+    )
+    states = ListStates.of(words, options, speller, 200, changes, has_places=True)
     stops = sorted(speller.facts.textless)[:2]
-    return Walk(states, stops, num_steps, 32 * 1024 * 1024, device).run(num_texts, num_steps)
+    return Walk(states, stops, number, device).run(num_texts, num_steps)
 
 
 @cache
