@@ -156,8 +156,8 @@ class Replica(LLMServer):
         run_ready_hook()
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
-    @override
     @classmethod
+    @override
     def get_deployment_options(cls, llm_config: LLMConfig) -> dict[str, Any]:
         options: dict[str, Any] = super().get_deployment_options(llm_config)
         if num_gpus := gpus_of_replica(llm_config):
