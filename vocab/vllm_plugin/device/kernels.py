@@ -317,7 +317,7 @@ def _insert(found, reading):
 
 @triton.jit
 def write_rows(bits, num_words, index, slots, block: tl.constexpr):
-    """Write the row of each sequence's first frame state into ``bits``, int32 (sequences, num_words), or nothing.
+    """Write the row of each sequence's first frame state into ``bits``, int32 (sequences, num_words), or zeros.
 
     One program per sequence and ``block`` words.
     """

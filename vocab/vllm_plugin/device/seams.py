@@ -11,8 +11,6 @@ All that is in one process: where the worker has another, masks are made on the 
 import copy
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -49,30 +47,17 @@ class DeviceText(NamedTuple):
     table: Any
 
 
-@dataclass(eq=False)
-class _Runner:
-    """A model runner of this process; its slots are made with its first text."""
+_runners = WeakKeyDictionary[Any, Any]()
+"""The ``Slots`` of each model runner of this process, by its table of requests; why there are none, as text."""
 
-    device: torch.device
-    num_slots: int
-    num_tokens: int
-    dtype: torch.dtype
-    slots: Any = None
-    failure: str = ""
-
-
-_runners = WeakKeyDictionary[Any, _Runner]()
-"""By their tables of requests."""
-
-_installed = set[bool]()
-_lock = Lock()
+_is_installed = False
 _reported = set[str]()
 
 
 def install(is_sampler_patched: bool) -> None:
     """Install the hooks, if those of the sampler are, in ``vocab.vllm_plugin.own_probabilities``."""
-    if is_sampler_patched and DEVICE.install():
-        _installed.add(True)
+    global _is_installed
+    _is_installed = is_sampler_patched and DEVICE.install()
 
 
 # The engine: its scheduler, and where grammars are compiled.
@@ -88,8 +73,7 @@ def text_of(matcher: Matcher, reference: GrammarReference, config: Any) -> Devic
     """
     reason = _reason_of_engine(config) or _reason_of_text(matcher, reference)
     if not reason:
-        [runner] = _runners.values()
-        slots = _slots_of(runner)
+        [slots] = _runners.values()
         try:
             return DeviceText(matcher, slots.tables.of(matcher.states))
         except RuntimeError as error:
@@ -102,16 +86,18 @@ def text_of(matcher: Matcher, reference: GrammarReference, config: Any) -> Devic
 
 def num_dead() -> int:
     """Return how many masks were of dead texts, as far as that is known."""
-    return sum(runner.slots.num_dead for runner in list(_runners.values()) if runner.slots is not None)
+    return sum(slots.num_dead for slots in list(_runners.values()) if not isinstance(slots, str))
 
 
 def _reason_of_engine(config: Any) -> str:
     """Return why no text of an engine is masked on the device; nothing if some are."""
     runners = list(_runners.values())
-    if not _installed:
+    if not _is_installed:
         return "this vLLM has other seams"
-    if len(runners) != 1 or config.parallel_config.world_size != 1:
-        return "the engine's process has not one model runner, vLLM's second, with a GPU of its own"
+    if config.parallel_config.world_size != 1:
+        return "the model is spread over several GPUs"
+    if len(runners) != 1:
+        return "vLLM's second model runner, on a GPU, is not in the engine's process"
     if config.speculative_config is not None:
         return "the engine drafts"
     if config.structured_outputs_config.reasoning_parser:
@@ -119,8 +105,7 @@ def _reason_of_engine(config: Any) -> str:
     if config.kv_transfer_config is not None and config.kv_transfer_config.kv_load_failure_policy == "recompute":
         # The scheduler drops tokens then that the device has advanced by.
         return "the engine computes again what a connector fails to load"
-    _slots_of(runners[0])
-    return runners[0].failure
+    return runners[0] if isinstance(runners[0], str) else ""
 
 
 def _reason_of_text(matcher: Matcher, reference: GrammarReference) -> str:
@@ -132,8 +117,8 @@ def _reason_of_text(matcher: Matcher, reference: GrammarReference) -> str:
         return "a text has controls, or is JSON"
     if not isinstance(matcher.states, ListStates):
         return "a list is of a language without spaces"
-    [runner] = _runners.values()
-    if matcher.states.words.num_tokens > runner.num_tokens:
+    [slots] = _runners.values()
+    if matcher.states.words.num_tokens > slots.num_tokens:
         return "the tokenizer has more tokens than the model"
     if not 1 <= len(matcher.stop_tokens) <= MAX_STOPS:
         return f"a text has not 1 to {MAX_STOPS} stop tokens"
@@ -143,27 +128,6 @@ def _reason_of_text(matcher: Matcher, reference: GrammarReference) -> str:
     if reference.no_repeat is not None and is_long:
         return f"a text may have more than {MAX_HISTORY} tokens"
     return ""
-
-
-def _slots_of(runner: _Runner) -> Any:
-    """Return the slots of a runner, made with the first text; None where that fails."""
-    with _lock:
-        if runner.slots is None and not runner.failure:
-            num_bytes = int(os.environ.get(TABLE_BYTES_VARIABLE) or DEFAULT_TABLE_BYTES)
-            if not num_bytes:
-                runner.failure = f"{TABLE_BYTES_VARIABLE} is 0"
-                return None
-            try:
-                from vocab.vllm_plugin.device.slots import Slots
-                from vocab.vllm_plugin.device.tables import Tables
-
-                slots = Slots(Tables(runner.device, num_bytes), runner.num_slots, runner.num_tokens)
-                slots.warm_up(runner.dtype)
-                runner.slots = slots
-            except Exception as error:
-                # No Triton, no compiler, no memory: the engine goes on.
-                runner.failure = f"{type(error).__name__}: {error}"
-        return runner.slots
 
 
 def _let_go(original: Callable[..., bool], scheduler: Any, request: Any) -> bool:
@@ -185,6 +149,25 @@ def _let_go(original: Callable[..., bool], scheduler: Any, request: Any) -> bool
 # The second model runner.
 
 
+def _make_slots(logits: torch.Tensor, num_slots: int) -> Any:
+    """Return the slots of a model runner with such logits, float (rows, tokens); why there are none, as text."""
+    try:
+        num_bytes = int(os.environ.get(TABLE_BYTES_VARIABLE) or DEFAULT_TABLE_BYTES)
+        if not num_bytes:
+            return f"{TABLE_BYTES_VARIABLE} is 0"
+        from vocab.vllm_plugin.device.slots import Slots
+        from vocab.vllm_plugin.device.tables import Tables
+
+        # What is made in vLLM's inference mode could not be changed outside it.
+        with torch.inference_mode(False):
+            slots = Slots(Tables(logits.device, num_bytes), num_slots, logits.shape[1])
+            slots.warm_up(logits.dtype)
+    except Exception as error:
+        # No Triton, no compiler, no memory: the engine goes on.
+        return f"{type(error).__name__}: {error}"
+    return slots
+
+
 def _add_requests(original: Callable[..., None], model_runner: Any, scheduled: Any) -> None:
     """Give requests with a mark their slots, after what they have written if they were preempted.
 
@@ -197,19 +180,19 @@ def _add_requests(original: Callable[..., None], model_runner: Any, scheduled: A
         grammar = getattr(getattr(new.sampling_params, "structured_outputs", None), "grammar", None)
         if not isinstance(grammar, str) or not is_ours(grammar) or not grammar.endswith(_MARK):
             continue
-        runner, text = _runners.get(requests), getattr(new.sampling_params, "device_text", None)
-        if runner is None or runner.slots is None or text is None:
+        slots, text = _runners.get(requests, ""), getattr(new.sampling_params, "device_text", None)
+        if isinstance(slots, str) or text is None:
             raise NotMaskedError("vLLM's scheduler let a text go that has no table in this process")
         text.matcher.reset()
         is_dead = not all(map(text.matcher.accept_token, new.prefill_token_ids[new.prompt_len :]))
-        runner.slots.add(requests.req_id_to_index[new.req_id], text.matcher, text.table, is_dead=is_dead)
+        slots.add(requests.req_id_to_index[new.req_id], text.matcher, text.table, is_dead=is_dead)
 
 
 def _remove(original: Callable[..., int | None], requests: Any, req_id: str) -> int | None:
     slot = original(requests, req_id)
-    runner = _runners.get(requests)
-    if slot is not None and runner is not None and runner.slots is not None:
-        runner.slots.remove(slot)
+    slots = _runners.get(requests, "")
+    if slot is not None and not isinstance(slots, str):
+        slots.remove(slot)
     return slot
 
 
@@ -217,20 +200,25 @@ def rows_of(sampler: Any, logits: torch.Tensor, batch: Any) -> tuple[Any, npt.ND
     """Return a runner's slots, and the rows of a step that are masked by them; None where none is.
 
     Raises:
-        NotMaskedError: One of them has no table.
+        NotMaskedError: One of them has no table, or not the slot that vLLM's table of requests has for it.
     """
     requests = sampler.req_states
-    runner = _runners.get(requests)
-    if runner is None:
-        # At the latest in the step by which vLLM measures memory.
+    slots = _runners.get(requests)
+    if slots is None:
+        # In the step by which vLLM measures memory, so that it counts the slots.
         if logits.device.type == DEVICE_TYPE:
-            _runners[requests] = _Runner(logits.device, requests.max_num_reqs, logits.shape[1], logits.dtype)
+            _runners[requests] = _make_slots(logits, requests.max_num_reqs)
         return None
-    rows = None if runner.slots is None else runner.slots.rows(batch.idx_mapping_np)
-    # Dummy steps have the first slots, whoever is in them.
-    if rows is None or requests.index_to_req_id.get(int(batch.idx_mapping_np[rows[0]])) != batch.req_ids[rows[0]]:
+    rows = None if isinstance(slots, str) else slots.rows(batch.idx_mapping_np)
+    if rows is None:
         return None
-    return runner.slots, rows
+    name = batch.req_ids[rows[0]]
+    if name not in requests.req_id_to_index:
+        # A dummy step has the first slots, whoever is in them.
+        return None
+    if requests.req_id_to_index[name] != batch.idx_mapping_np[rows[0]]:
+        raise NotMaskedError(f"the request {name} is not in the slot that its step names")
+    return slots, rows
 
 
 DEVICE: Final = PatchGroup(

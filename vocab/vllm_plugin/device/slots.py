@@ -45,7 +45,7 @@ class Slots:
 
     def __init__(self, tables: Tables, num_slots: int, num_tokens: int, max_history: int = MAX_HISTORY) -> None:
         device = tables.device
-        self._num_tokens = num_tokens
+        self.num_tokens = num_tokens
         self.tables, self._is_cuda = tables, device.type == "cuda"
         self._columns = torch.zeros((num_slots, NUM_COLUMNS), dtype=torch.int64, device=device)
         self._history = torch.zeros((num_slots, max_history), dtype=torch.int32, device=device)
@@ -63,7 +63,7 @@ class Slots:
         # Triton takes the device of the thread.
         with torch.cuda.device(device) if self._is_cuda else nullcontext():
             index = torch.zeros(1, dtype=torch.int64, device=device)
-            self.mask(torch.zeros((1, self._num_tokens), dtype=dtype, device=device), index)
+            self.mask(torch.zeros((1, self.num_tokens), dtype=dtype, device=device), index)
             self.advance(index, index[:, None], index.int())
             if self._is_cuda:
                 torch.cuda.synchronize()

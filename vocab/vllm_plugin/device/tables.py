@@ -31,7 +31,7 @@ class Table:
         self.address, self.num_bytes = memory.data_ptr(), memory.nbytes
 
     def record_stream(self) -> None:
-        """Keep the memory, though nobody holds this, for kernels launched before then in this thread's stream."""
+        """Keep the memory until the kernels are done that this thread's stream has when nobody holds this any more."""
         if self._memory.is_cuda:
             self._memory.record_stream(torch.cuda.current_stream(self._memory.device))
 
@@ -50,6 +50,7 @@ class Tables:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._all = WeakSet[Table]()
         self._kept = WeakKeyDictionary[ListStates, Table]()
+        self._sizes = WeakKeyDictionary[ListStates, int]()
         self._lock = Lock()
 
     @property
@@ -58,29 +59,41 @@ class Tables:
         return sum(table.num_bytes for table in self._all)
 
     def of(self, states: ListStates) -> Table:
-        """Return the table of a list's states, copied to the device if it is not there, where the caller waits for it.
+        """Return the table of a list's states; one that is not on the device is copied there first.
 
-        It stays as long as the states do, or a caller holds it. Where there is no room, those that nobody holds go.
+        It stays as long as the states do, or a caller holds it. Where there is no room, those go that nobody holds and
+        that were asked for longest ago.
 
         Raises:
             NoRoomError: There is no room.
         """
         with self._lock:
             table = next((table for table in self._all if table.states() is states), None) or self._make(states)
+            # Asked for last.
+            self._kept.pop(states, None)
             self._kept[states] = table
             return table
 
     def _make(self, states: ListStates) -> Table:
-        packed = _pack(states)
-        if self.num_bytes + packed.nbytes > self._max_bytes:
-            self._kept.clear()
-        if self.num_bytes + packed.nbytes > self._max_bytes:
-            raise NoRoomError(f"no room for {states.n_words} words in {self._max_bytes} bytes")
+        packed = None
+        if states not in self._sizes:
+            packed = _pack(states)
+            self._sizes[states] = packed.nbytes
+        self._make_room(self._sizes[states], states)
         # No stream changes nothing.
         with torch.cuda.stream(self._stream):
-            table = Table(states, torch.from_numpy(packed).to(self.device))
+            memory = torch.from_numpy(_pack(states) if packed is None else packed).to(self.device)
+        table = Table(states, memory)
         self._all.add(table)
         return table
+
+    def _make_room(self, num_bytes: int, states: ListStates) -> None:
+        room = self._max_bytes - num_bytes
+        for kept in list(self._kept):
+            if self.num_bytes > room >= 0:
+                self._kept.pop(kept, None)
+        if self.num_bytes > room:
+            raise NoRoomError(f"no room for {states.n_words} words in {self._max_bytes} bytes")
 
 
 def _pack(states: ListStates) -> Int32Array:

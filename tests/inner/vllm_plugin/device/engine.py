@@ -276,7 +276,7 @@ class Engine(Manager):
 
     @property
     def slots(self) -> Any:
-        return seams._runners[self.worker.requests].slots
+        return seams._runners[self.worker.requests]
 
 
 # What the tests call.

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from vllm import SamplingParams
@@ -26,21 +27,23 @@ STATES, FACTS = toy_states(["sol", "mar"])
 class Requests:
     """A model runner's table of requests."""
 
+    max_num_reqs: int
+    req_id_to_index: dict[str, int]
+
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the log says, in a process with one runner whose slots are there."""
     messages, requests = list[str](), Requests()
     monkeypatch.setattr(seams.logger, "info", lambda message, *values: messages.append(message % values))
-    monkeypatch.setattr(seams, "_installed", {True})
+    monkeypatch.setattr(seams, "_is_installed", True)
     monkeypatch.setattr(seams, "_reported", set())
     monkeypatch.setattr(seams, "_runners", {requests: runner()})
     yield messages
 
 
 def runner(table: Any = "the table", num_tokens: int = 512) -> Any:
-    slots = SimpleNamespace(tables=SimpleNamespace(of=lambda _: table), num_dead=2)
-    return seams._Runner(torch.device("cpu"), 4, num_tokens, torch.float32, slots=slots)
+    return SimpleNamespace(tables=SimpleNamespace(of=lambda _: table), num_dead=2, num_tokens=num_tokens)
 
 
 def config(num_workers: int = 1, drafts: Any = None, thinks: str = "", connector: Any = None) -> Any:
@@ -71,7 +74,7 @@ def test_a_text_of_a_list_has_a_table(log: list[str]) -> None:
 @pytest.mark.parametrize(
     ("config_fields", "fields", "reason"),
     [
-        ({"num_workers": 2}, {}, "the engine's process has not one model runner, vLLM's second, with a GPU of its own"),
+        ({"num_workers": 2}, {}, "the model is spread over several GPUs"),
         ({"drafts": object()}, {}, "the engine drafts"),
         ({"thinks": "qwen3"}, {}, "the model thinks first"),
         (
@@ -103,39 +106,63 @@ def test_so_are_all_without_the_hooks_the_room_or_the_logits(log: list[str], mon
     monkeypatch.setattr(seams, "_runners", {"one": runner(num_tokens=len(FACTS) - 1)})
     assert seams.text_of(*text(), config()) is None
     assert log.pop() == "Masks are made on the CPU: the tokenizer has more tokens than the model"
-    # Without slots, which need a GPU: none are made, and the engine goes on.
-    made = runner()
-    made.slots = None
-    monkeypatch.setattr(seams, "_runners", {"one": made})
-    assert seams.text_of(*text(), config()) is None
-    assert made.failure and log.pop().endswith(made.failure)
-    monkeypatch.setattr(seams, "_installed", set())
+    monkeypatch.setattr(seams, "_is_installed", False)
     assert seams.text_of(*text(), config()) is None
     assert log.pop() == "Masks are made on the CPU: this vLLM has other seams"
 
 
-def test_without_triton_masks_are_made_on_the_cpu_and_the_log_says_so_once(
+def begin_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a runner does when vLLM measures memory, on a device of which it is the first."""
+    monkeypatch.setattr(seams, "_runners", {})
+    monkeypatch.setattr(seams, "DEVICE_TYPE", "cpu")
+    requests = Requests()
+    requests.max_num_reqs = 4
+    assert seams.rows_of(SimpleNamespace(req_states=requests), torch.zeros((2, 512)), None) is None
+
+
+def test_without_triton_or_a_gpu_masks_are_made_on_the_cpu_and_the_log_says_so_once(
     log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = runner()
-    made.slots = None
-    monkeypatch.setattr(seams, "_runners", {"one": made})
+    # Triton has no kernel for a CPU.
+    begin_sampling(monkeypatch)
+    assert seams.text_of(*text(), config()) is None
+    assert "Error: " in log.pop()
     for name in [name for name in sys.modules if name.partition(".")[0] == "triton" or name.startswith(KERNELS)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "triton", None)
+    begin_sampling(monkeypatch)
     for _ in range(2):
         assert seams.text_of(*text(), config()) is None
     [message] = log
     assert message.startswith("Masks are made on the CPU: ModuleNotFoundError: import of triton")
 
 
-def test_without_memory_for_lists_there_are_no_slots(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    made = runner()
-    made.slots = None
-    monkeypatch.setattr(seams, "_runners", {"one": made})
-    monkeypatch.setenv(seams.TABLE_BYTES_VARIABLE, "0")
+@pytest.mark.parametrize(
+    ("num_bytes", "reason"), [("0", "WORDBOUND_DEVICE_BYTES is 0"), ("many", "ValueError: invalid literal for int()")]
+)
+def test_without_memory_for_lists_there_are_no_slots(
+    num_bytes: str, reason: str, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(seams.TABLE_BYTES_VARIABLE, num_bytes)
+    begin_sampling(monkeypatch)
     assert seams.text_of(*text(), config()) is None
-    assert log == ["Masks are made on the CPU: WORDBOUND_DEVICE_BYTES is 0"]
+    [message] = log
+    assert message.startswith(f"Masks are made on the CPU: {reason}")
+
+
+def test_a_text_in_another_slot_is_not_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests, slots = Requests(), SimpleNamespace(rows=lambda index: np.flatnonzero(index == 1))
+    requests.req_id_to_index = {"a": 0, "b": 1}
+    monkeypatch.setattr(seams, "_runners", {requests: slots})
+    sampler, logits = SimpleNamespace(req_states=requests), torch.zeros((2, 512))
+
+    def rows(*names: str) -> Any:
+        return seams.rows_of(sampler, logits, SimpleNamespace(req_ids=names, idx_mapping_np=np.array([0, 1])))
+
+    assert rows("a", "b")[1].tolist() == [1]
+    assert rows("dummy 1", "dummy 2") is None
+    with pytest.raises(NotMaskedError, match="the request a is not in the slot"):
+        rows("b", "a")
 
 
 def test_a_clients_grammar_cannot_say_that_the_device_masks_it(log: list[str]) -> None:

@@ -67,6 +67,23 @@ def test_where_there_is_no_room_tables_go_that_no_text_has_and_a_list_is_refused
     tables.of(states(*map("".join, product("abcdefg", repeat=3))))
 
 
+def test_the_list_that_was_asked_for_longest_ago_goes_first() -> None:
+    lists = [states("sol"), states("mar"), states("luz")]
+    size = Tables(CPU, BYTES).of(lists[0]).num_bytes
+    tables = Tables(CPU, 2 * size)
+    first = tables.of(lists[0]).address
+    tables.of(lists[1])
+    tables.of(lists[0])
+    tables.of(lists[2])
+    assert tables.of(lists[0]).address == first
+    assert {table.states() for table in tables._all} == {lists[0], lists[2]}
+
+
 def test_a_list_that_would_never_fit_is_refused() -> None:
-    with pytest.raises(NoRoomError):
-        Tables(CPU, 1024).of(states("sol"))
+    tables, small = Tables(CPU, BYTES), states("sol")
+    kept = tables.of(small).address
+    for _ in range(2):
+        with pytest.raises(NoRoomError):
+            tables.of(states(*map("".join, product("abcdefghijkl", repeat=3))))
+    # It costs no other its place.
+    assert tables.of(small).address == kept
