@@ -20,7 +20,7 @@ from vocab.matching.list_kinds import control, states_of
 from vocab.matching.matcher import Matcher
 from vocab.options import ListOptions
 
-N_WORDS, NUM_WORDS, NUM_TOKENS = 1_000, 20_000, 160
+N_WORDS, NUM_LISTED, NUM_TOKENS = 1_000, 20_000, 160
 OPTIONS = ListOptions(punctuation="standard", end="sentence")
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     num_words = (len(tokenizer.facts) + 31) // 32
     print("| language | asked | masks | mask, p50 · p99 µs | accepted token, p50 · p99 µs |\n|---|---|---:|---:|---:|")
     for lang in arguments.langs:
-        word_list = load_word_list(lang, None).up_to(NUM_WORDS)
+        word_list = load_word_list(lang, None).up_to(NUM_LISTED)
         states = states_of(word_list, OPTIONS, tokenizer.speller, N_WORDS)
         for name in controls(random.Random(0)):
             # The first text warms up.

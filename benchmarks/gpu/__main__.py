@@ -38,6 +38,7 @@ ENVIRONMENT: Final = {
 }
 """Where it does not say otherwise."""
 
+NO_GPU: Final = "no GPU"
 ENDING_S: Final = 20
 """What the end of an engine takes, of the minutes that there are."""
 
@@ -55,7 +56,9 @@ def main() -> int:
         return 2
     print(f"\n{_write(arguments, run)}")
     is_listed = not any(row["num_unlisted"] for row in (*run["equal"], *run["sequences"]))
-    return 0 if is_listed and any(run.get(part) for part in PARTS) else 1
+    # A GPU whose masks were made on the CPU is not what was asked.
+    lacks_device = "sequences, device" in run["left_out"] and run["hardware"]["accelerator"] != NO_GPU
+    return 0 if is_listed and not lacks_device and any(run.get(part) for part in PARTS) else 1
 
 
 def _write(arguments: argparse.Namespace, run: dict[str, Any]) -> str:
@@ -189,7 +192,7 @@ def _accelerator() -> str:
     try:
         result = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
-        return "no GPU"
+        return NO_GPU
     return "; ".join(line.strip() for line in result.splitlines())
 
 
