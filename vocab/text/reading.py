@@ -383,8 +383,11 @@ def _mark(
     position, length, may_end = base + at, len(text) - 1, False
     if position == 0:
         return
+    # A word that ends with a mark, such as "8.", may go on at the end of a part.
+    is_known = is_final or at < length
     while row >= 0:
         may_end |= uint8_at(reader.gap_flags)[lattice[row, _PLACE]] & reader.may_end != 0
+        is_known |= lattice[row, _WORD] == 0
         row = lattice[row, _NEXT]
     before = text[at]
     if reader.is_unspaced:
@@ -399,7 +402,7 @@ def _mark(
                 facts[_CUT] = max(facts[_CUT], position)
         return
     is_before_mark = at < length and is_one(reader, text[at + 1], NEVER_IN_WORDS)
-    if is_before_mark or is_one(reader, before, NEVER_IN_WORDS):
+    if is_before_mark or (is_known and is_one(reader, before, NEVER_IN_WORDS)):
         facts[_WHOLE] = max(facts[_WHOLE], position)
     if not may_end or position > most:
         return

@@ -94,6 +94,18 @@ def test_a_text_read_in_parts_is_whole_as_far_as_it_is_at_once(
         assert len(text) - followed.num_whole <= max(longest, 16)
 
 
+def test_a_word_that_ends_with_a_mark_is_whole_when_it_cannot_go_on() -> None:
+    reader = changed_reader(extra_words=("etc.", "etc.x"))
+    for following, num_whole in ((" ", 9), (",", 9), ("x", 4), ("x ", 10)):
+        followed = reader.follow()
+        assert followed.add("the etc.")
+        assert followed.num_whole == 4
+        assert followed.add(following)
+        at_once = reader.follow()
+        assert at_once.add("the etc." + following)
+        assert followed.num_whole == at_once.num_whole == num_whole, following
+
+
 def test_a_followed_text_keeps_as_much_as_the_longest_word() -> None:
     followed = reader_of("the", "in front of").follow()
     for number in range(1000):
