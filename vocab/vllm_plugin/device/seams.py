@@ -94,10 +94,10 @@ def _reason_of_engine(config: Any) -> str:
     runners = list(_runners.values())
     if not _is_installed:
         return "this vLLM has other seams"
-    if config.parallel_config.world_size != 1:
-        return "the model is spread over several GPUs"
     if len(runners) != 1:
         return "vLLM's second model runner, on a GPU, is not in the engine's process"
+    if config.parallel_config.world_size != 1:
+        return "the model is spread over several GPUs"
     if config.speculative_config is not None:
         return "the engine drafts"
     if config.structured_outputs_config.reasoning_parser:
