@@ -190,6 +190,10 @@ AUTO_ADAPTER: Final = "auto"
 """The adapter whose card fits the list, if one does."""
 
 
+RESCUE_SHARE: Final = 0.05
+"""Of the model's probability: what a list leaves it inside a word at least, where words are taken back."""
+
+
 class Decoding(BaseModel):
     """How the text is chosen; by default one sample, as the engine draws it. ``protocol.decoding`` has the bounds.
 
@@ -200,8 +204,8 @@ class Decoding(BaseModel):
             ``False`` when no better one is likely, ``"never"`` when no better one is possible.
         best_of: How many samples to choose from; 1 for no choice.
         search_width: How many continuations are drawn up to each sentence end; 1 for no such search.
-        rescue: The text goes back where the list leaves less than this share of the model's probability inside a word;
-            0 for never.
+        rescue: A word is taken back where the list leaves less than this share of the model's probability inside it; 0
+            for never, None for the default, which depends on how the tokenizer splits the words of the list.
         select: How one of several is chosen: the likeliest by p, or drawn in proportion to p/q.
         no_repeat_ngram_size: How many tokens in a row may not come twice; 0 for any number, None for the default of the
             service, which depends on the model's tokenizer.
@@ -218,7 +222,7 @@ class Decoding(BaseModel):
     early_stopping: bool | Literal["never"] = False
     best_of: int = 1
     search_width: int = 1
-    rescue: float = 0.0
+    rescue: float | None = None
     select: Select = "likelihood"
     no_repeat_ngram_size: int | None = None
     score: bool = False
@@ -232,8 +236,8 @@ class Decoding(BaseModel):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the answer is the engine's own sample: no search, no backtracking, no score."""
-        return not (self.score or self.rescue) and max(self.num_beams, self.best_of, self.search_width) == 1
+        """Whether the answer is the engine's own sample: no search, no score."""
+        return not self.score and max(self.num_beams, self.best_of, self.search_width) == 1
 
 
 class ResolvedVocabulary(BaseModel):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from deployments.contract import AskedWord, AuthorControls, Decoding, NewWordsAsked, VocabularySpec
+from deployments.contract import RESCUE_SHARE, AskedWord, AuthorControls, Decoding, NewWordsAsked, VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.validation import INT64_MAX, Body, at_most
 from deployments.settings.limits import MAX_MUST_USE, MAX_NGRAM_SIZE, MAX_WIDTH, MAX_WORD_CHARS
@@ -18,18 +18,13 @@ from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import unspaced_language
 
-BACKTRACKING_SAMPLING: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1}
-"""Sampling of a single constrained answer that goes back. What is left after the mask is flat, so a constrained text
-reads worse at random than a free one and is drawn colder. Free text keeps the engine's own defaults."""
-
-DEFAULT_SAMPLING: Final[Mapping[str, float]] = {**BACKTRACKING_SAMPLING, "presence_penalty": 1.0}
-"""Sampling of any other. Drawn cold, one text in six comes back to the same word again and again."""
+DEFAULT_SAMPLING: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1, "presence_penalty": 1.0}
+"""Sampling of a single constrained answer. What is left after the mask is flat, so a constrained text reads worse at
+random than a free one and is drawn colder; and drawn cold without a penalty, one in six comes back to the same word
+again and again. Free text keeps the engine's own defaults."""
 
 CANDIDATE_SAMPLING: Final[Mapping[str, float]] = {"temperature": 0.5}
 """Of several to choose from: warmer, so that they differ, and without cuts, so that p / q is known."""
-
-RESCUE_SHARE: Final = 0.15
-"""The share of a request that names none."""
 
 _MAX_RESCUE: Final = 0.5
 """A mask that leaves more than half is no corner, and going back costs more and more."""
@@ -55,8 +50,8 @@ class DecodingMembers(Body):
     search: Search | None = None
     """Choose the text sentence by sentence."""
     rescue: bool | Annotated[float, Field(ge=0, le=_MAX_RESCUE)] | None = None
-    """Whether a word is written again where the list leaves less than a share of the model's probability inside it;
-    a number is that share."""
+    """Whether a word is written again where the list leaves less than a share of the model's probability inside it; a
+    number is that share. By default where the tokenizer splits the words of the list."""
     hint: bool | None = None
     """Whether the model is told, in a line of its own, to use simple words; the service's settings have the default."""
     score: bool | None = None
@@ -106,7 +101,7 @@ def decoding_of(
         early_stopping=fields.get("early_stopping", False),
         best_of=widths["best_of"],
         search_width=widths["vocab.search"],
-        rescue=RESCUE_SHARE if members.rescue is True else float(members.rescue or 0),
+        rescue=_rescue_of(members),
         select=members.select or "likelihood",
         no_repeat_ngram_size=fields.get("no_repeat_ngram_size"),
         score=bool(members.score),
@@ -118,9 +113,13 @@ def sampling_defaults(fields: Mapping[str, Any], decoding: Decoding) -> Mapping[
     """Return the default sampling of a constrained request; none where it sets some or has beams."""
     if decoding.num_beams > 1 or not _SAMPLING.isdisjoint(fields):
         return {}
-    if decoding.rescue:
-        return BACKTRACKING_SAMPLING
     return CANDIDATE_SAMPLING if max(decoding.best_of, decoding.search_width) > 1 else DEFAULT_SAMPLING
+
+
+def _rescue_of(members: DecodingMembers) -> float | None:
+    if members.rescue is None:
+        return None
+    return RESCUE_SHARE if members.rescue is True else float(members.rescue)
 
 
 def _check_n(fields: Mapping[str, Any], widths: Mapping[str, int]) -> None:

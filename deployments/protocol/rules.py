@@ -15,7 +15,7 @@ from deployments.settings.service import Settings
 
 VOCABULARY: Final = "a vocabulary"
 LISTED_JSON: Final = "JSON in a word list"
-SEARCH: Final = "a search, 'vocab.rescue' or 'vocab.score'"
+SEARCH: Final = "a search or 'vocab.score'"
 SEVERAL_PROMPTS: Final = "several prompts"
 DETAILS: Final = "stream_options.token_details"
 
@@ -75,8 +75,6 @@ RULES: Final = (
     # A text that is put together of several answers has no log probabilities of one, and no tool calls.
     Rule.of("best_of", _NO_SEARCH),
     Rule.of("vocab.search", _NO_SEARCH + "min_tokens stop stop_token_ids"),
-    # What draws another beginning of a word knows the model's own probabilities, which the engine changes by these.
-    Rule.of("vocab.rescue", "frequency_penalty logit_bias presence_penalty repetition_penalty"),
     # A text may go on from its middle, or end at a string; JSON may not. Its names and marks repeat.
     Rule.of(LISTED_JSON, " ".join(("continue_final_message no_repeat_ngram_size stop vocab.layout", *AUTHOR_FIELDS))),
     Rule.of(VOCABULARY, "echo", "a vocabulary, for the prompt may hold any words"),
@@ -134,7 +132,7 @@ def asked_of(body: ChatBody, decoding: Decoding, vocabulary: VocabularySpec | No
         "early_stopping": decoding.early_stopping is not False,
         "best_of": decoding.best_of > 1,
         "vocab.search": decoding.search_width > 1,
-        "vocab.rescue": decoding.rescue > 0,
+        "vocab.rescue": bool(decoding.rescue),
         "vocab.score": decoding.score,
         SEARCH: not decoding.is_plain,
         "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),

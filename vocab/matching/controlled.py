@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from vocab.arrays.kernels import Int32Array
 from vocab.matching.controls import REST_WORDS, Controls, Progress
 from vocab.matching.pace import Pace
 from vocab.matching.text_states import State, TextStates
@@ -80,6 +81,14 @@ class ControlledStates(TextStates):
     @override
     def continues_word(self, state: State, token: int, target: State) -> bool:
         return bool(self._states.continues_word(self.readings(state), token, self.readings(target)))
+
+    @override
+    def ends_word(self, state: State) -> bool:
+        return bool(self._states.ends_word(self.readings(state)))
+
+    @override
+    def keep_whole_words(self, out: Int32Array, state: State, stops: Int32Array) -> None:
+        self._states.keep_whole_words(out, self.readings(state), stops)
 
     @override
     def is_bound_by(self, budget: int) -> bool:

@@ -11,7 +11,8 @@ vLLM's ordinary container overwrites the rank of a sampled token that is also am
 always the sampled token.
 
 A request with ``UNMASKED_TOP`` gets the model's likeliest tokens as its top tokens, whether or not the mask allows
-them. A marked log p (``mark``) is of a token that the mask took, or of a sampled one that it left alone.
+them, and one with ``REFUSED_AT`` gets them besides. A marked log p (``mark``) is of a token that the mask took, or of a
+sampled one that it left alone.
 """
 
 from typing import Any, Final
@@ -23,6 +24,11 @@ FIELD_BITS: Final = 31
 FIELD_MAX: Final = (1 << FIELD_BITS) - 1
 UNMASKED_TOP: Final = "wordbound_unmasked_top"
 """In the ``extra_args`` of a request: its top tokens are those before the mask."""
+REFUSED_AT: Final = "wordbound_refused_at"
+"""In the ``extra_args`` of a request: from this column of its logprobs on, ``NUM_REFUSED`` have its likeliest tokens
+before the mask."""
+NUM_REFUSED: Final = 4
+"""Within a word the model is nearly always sure of one."""
 
 MARK: Final = 1 << 2 * FIELD_BITS
 """Set in every packed number, so that a rank of vLLM's own is never taken for one."""
@@ -47,13 +53,18 @@ def pack(log_mass: float, log_weight_mass: float) -> int:
     return _field(log_mass) << FIELD_BITS | _field(log_weight_mass) | MARK
 
 
+def is_packed(rank: int) -> bool:
+    """Return whether a rank holds packed masses, and is not one of vLLM's own."""
+    return MARK <= rank < 2 * MARK
+
+
 def unpack(rank: int) -> tuple[float, float]:
     """Unpack the two logarithms of masses, nats, neither above 0, within 2^-21, from a rank.
 
     Raises:
         ValueError: The number was not packed: the engine reported a rank of its own.
     """
-    if not MARK <= rank < 2 * MARK:
+    if not is_packed(rank):
         raise ValueError(f"the engine reported the rank {rank} in place of what the mask left")
     return _nats(rank >> FIELD_BITS & FIELD_MAX), _nats(rank & FIELD_MAX)
 

@@ -127,6 +127,22 @@ def make_row(row: Int32Array, next_word: int, frame_state: int) -> None:
 
 
 @kernel
+def add_whole_words(row: Int32Array, address: int, reading: int) -> None:
+    """Set the bits of the tokens after a reading that leave no word open, in a mask, whatever the budget."""
+    of = _list_at(address)
+    frame_state = _frame_state_of(of, reading)
+    if frame_state >= 0:
+        starts, tokens = int32_at(of.frame_start), int32_at(of.frame_tokens)
+        for edge in range(starts[frame_state], starts[frame_state + 1]):
+            row[tokens[edge] >> 5] |= np.int32(1) << np.int32(tokens[edge] & 31)
+        way_start, nodes, contexts = int32_at(of.way_start), int32_at(of.way_nodes), int32_at(of.way_contexts)
+        for way in range(way_start[frame_state], way_start[frame_state + 1]):
+            _add_whole_children(row, of, contexts[way], nodes[way])
+    if reading >= 0:
+        _add_whole_children(row, of, reading >> 32, reading & 0xFFFFFFFF)
+
+
+@kernel
 def step(found: npt.NDArray[np.int64], open_word: int, next_word: int, reading: int, token: int) -> int:
     """Write the readings that a token leads to into ``found``; return their number; records as of ``fill_mask``."""
     word, following, num = _list_at(open_word), _list_at(next_word), 0
@@ -233,6 +249,17 @@ def _add_children(out: Int32Array, of: Any, context: int, node: int) -> None:
     for edge in range(starts[own], starts[own + 1]):
         is_allowed = _may_follow(of, context, children[edge])
         out[tokens[edge] >> 5] |= np.int32(is_allowed) << np.int32(tokens[edge] & 31)
+
+
+@kernel
+def _add_whole_children(out: Int32Array, of: Any, context: int, node: int) -> None:
+    """Allow the tokens that end a word from a node, in a mask."""
+    trie = _trie_of(of, node)
+    own = node - trie.first_node
+    starts, tokens, children = int32_at(trie.edge_start), int32_at(trie.tokens), int32_at(trie.children)
+    for edge in range(starts[own], starts[own + 1]):
+        is_whole = _frame_state_of(of, (np.int64(context) << 32) | children[edge]) >= 0
+        out[tokens[edge] >> 5] |= np.int32(is_whole) << np.int32(tokens[edge] & 31)
 
 
 @kernel

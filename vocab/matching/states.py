@@ -33,6 +33,7 @@ from vocab.matching.mask_kernels import (
     TRIE_ARRAYS,
     ListRecord,
     MaskRows,
+    add_whole_words,
     distance,
     frame_state_of,
     make_row,
@@ -227,6 +228,27 @@ class ListStates(TextStates):
     def continues_word(self, state: State, token: int, target: State) -> bool:
         children = {self.child(reading & NODE, token) for reading in state if reading >= 0}
         return any(reading & NODE in children for reading in target if reading >= 0)
+
+    @override
+    def ends_word(self, state: State) -> bool:
+        return any(reading >= 0 and self.frame_state(reading) >= 0 for reading in state)
+
+    @override
+    def keep_whole_words(self, out: Int32Array, state: State, stops: Int32Array) -> None:
+        whole = np.zeros_like(out)
+        for reading in state:
+            add_whole_words(whole, self._plain.address, reading)
+        set_token_bits(whole, stops, True)
+        out &= whole
+
+    @cached_property
+    def open_share(self) -> float:
+        """Return the share of the tokens allowed between words that leave a word open, where most are allowed."""
+        rows = self.plain_rows()
+        num_allowed = np.bitwise_count(rows.view(np.uint32)).sum(axis=1)
+        at = int(num_allowed.argmax())
+        self.keep_whole_words(rows[at], (-1 - at,), NO_TOKENS)
+        return 1 - float(np.bitwise_count(rows[at].view(np.uint32)).sum() / max(num_allowed[at], 1))
 
     def frame_state(self, reading: int) -> int:
         """Return the frame state of a reading: its own, or the one after the word that ends there; -1 for none."""

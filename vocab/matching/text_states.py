@@ -71,6 +71,19 @@ class TextStates(ABC):
         """Return whether a token that leads from a state to ``target`` goes on with the word in which the text ends."""
 
     @abstractmethod
+    def ends_word(self, state: State) -> bool:
+        """Return whether the word in which the text ends is whole, or may be."""
+
+    def keep_whole_words(self, out: Int32Array, state: State, stops: Int32Array) -> None:  # noqa: B027
+        """Clear tokens in a mask that leave a word open, except ``stops``; nothing where these states cannot tell.
+
+        Args:
+            out: int32 (words,), the mask of the state.
+            state: The state.
+            stops: int32, the tokens that end a text.
+        """
+
+    @abstractmethod
     def is_bound_by(self, budget: int) -> bool:
         """Return whether a budget is so short that it may change a mask."""
 

@@ -28,6 +28,7 @@ from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 from vocab.arrays.kernels import Int32Array
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.warm_up import warm_up
+from vocab.decoding.retry import Retry, letter_tokens
 from vocab.errors import ArtefactError
 from vocab.matching.client_limits import LARK_LIMITS
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
@@ -38,6 +39,7 @@ from vocab.vllm_plugin.client_grammars import ENDED, ClientGrammar, MaskMaker, S
 from vocab.vllm_plugin.device import seams
 from vocab.vllm_plugin.own_probabilities import OWN_PROBABILITIES
 from vocab.vllm_plugin.patches import CPU_ADAPTERS, CPU_SEEDS, Patch, PatchGroup
+from vocab.vllm_plugin.retrying import RETRYING
 
 logger = init_logger("vllm.wordbound")
 
@@ -126,7 +128,7 @@ def install() -> None:
     """Replace vLLM's xgrammar backend by ``WordboundBackend``, and install the patches. Harmless to repeat."""
     if _BACKEND.install():
         structured_output.XgrammarBackend = WordboundBackend
-    for group in (_THINKING, _SERIAL_MASKS, CPU_ADAPTERS, CPU_SEEDS):
+    for group in (_THINKING, _SERIAL_MASKS, RETRYING, CPU_ADAPTERS, CPU_SEEDS):
         group.install()
     _, is_sampler_patched, _ = [group.install() for group in OWN_PROBABILITIES]
     seams.install(is_sampler_patched)
@@ -142,6 +144,7 @@ class WordboundBackend(XgrammarBackend):
         facts = TokenizerFacts.from_tokenizer(self.tokenizer)
         self._lists = EngineCache(Path(folder), facts, max_bytes) if folder else None
         self._textless = facts.textless
+        self._letters = letter_tokens(facts)
         self._bitmask_arrays = _BitmaskArrays()
         self._statistics = MaskStatistics.shared()
         self._step, self._client_masks = StepCost(), MaskMaker()
@@ -186,7 +189,7 @@ class WordboundBackend(XgrammarBackend):
         matcher = Matcher.of(reference, self._lists.for_text(reference), textless)
         text = seams.text_of(matcher, reference, self.vllm_config)
         self._statistics.add_text(is_on_device=text is not None, num_dead=seams.num_dead())
-        return WordGrammar(matcher, self._bitmask_arrays, self._statistics, text)
+        return WordGrammar(matcher, self._bitmask_arrays, self._statistics, self._letters, text)
 
     def fill_bitmasks(self, bitmask: torch.Tensor, grammars: "Sequence[WordGrammar]") -> npt.NDArray[np.int32]:
         """Fill a row of ``bitmask``, int32 (sequences, words), for each grammar; return these rows."""
@@ -248,12 +251,20 @@ class WordGrammar(StructuredOutputGrammar):
         matcher: Matcher,
         bitmask_arrays: _BitmaskArrays,
         statistics: MaskStatistics,
+        letters: npt.NDArray[np.bool_],
         device_text: seams.DeviceText | None = None,
     ) -> None:
         self.device_text = device_text
         self._matcher = matcher
         self._bitmask_arrays = bitmask_arrays
         self._statistics = statistics
+        self._letters = letters
+        self._retry: Retry | None = None
+
+    def begin_retry(self, share: float, budget: int) -> Retry:
+        """Have words of this text taken back from now on; arguments as of ``Retry``."""
+        self._retry = Retry(self._matcher, self._letters, share, budget)
+        return self._retry
 
     @override
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
@@ -288,7 +299,7 @@ class WordGrammar(StructuredOutputGrammar):
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         """Fill a row of ``bitmask``, int32 (sequences, words), on the CPU."""
         started_at = perf_counter()
-        self._matcher.fill_bitmask(self._bitmask_arrays.of(bitmask)[batch_index])
+        self.fill(self._bitmask_arrays.of(bitmask)[batch_index])
         self._statistics.add(perf_counter() - started_at)
 
     def fill(self, row: Int32Array) -> None:
@@ -297,6 +308,8 @@ class WordGrammar(StructuredOutputGrammar):
             row.fill(-1)
         else:
             self._matcher.fill_bitmask(row)
+            if self._retry is not None:
+                self._retry.restrict(row)
 
     @override
     def is_terminated(self) -> bool:

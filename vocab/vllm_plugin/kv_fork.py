@@ -152,7 +152,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
 
     def __init__(self, vllm_config: VllmConfig, role: KVConnectorRole, kv_cache_config: KVCacheConfig) -> None:
         super().__init__(vllm_config, role, kv_cache_config)
-        self._is_certain = _is_certain(vllm_config, kv_cache_config)
+        self._is_certain = keeps_all_tokens(vllm_config, kv_cache_config)
         self._block_size = vllm_config.cache_config.block_size
         self._cached: CachedBlocks | None = None
         """None until all workers are known to be able to copy."""
@@ -306,8 +306,8 @@ _POOL: Final = PatchGroup(
 )
 
 
-def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool:
-    """Return whether blocks may be copied for other requests: each holds all state of its tokens, and stays so."""
+def keeps_all_tokens(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool:
+    """Return whether blocks may be copied and written again: each holds all state of its tokens, and stays so."""
     if len(kv_cache_config.kv_cache_groups) != 1 or vllm_config.speculative_config is not None:
         return False
     if vllm_config.parallel_config.decode_context_parallel_size > 1:

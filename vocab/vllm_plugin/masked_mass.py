@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from vocab.matching.log_mass import FIELD_BITS, FIELD_MAX, FRACTION_BITS, MARK, mark
+from vocab.matching.log_mass import FIELD_BITS, FIELD_MAX, FRACTION_BITS, MARK, NUM_REFUSED, mark
 
 _CHUNK: Final = 256
 
@@ -21,10 +21,14 @@ _ATTRIBUTE: Final = "_wordbound_mass"
 
 
 class MassAsked(NamedTuple):
-    """What is measured in a row: the mass at 1 and at this temperature, and so many tokens of the unmasked top."""
+    """What is measured in a row: the mass at 1 and at this temperature, and the unmasked top.
+
+    The top are ``num_top`` tokens in place of vLLM's own, or ``NUM_REFUSED`` in the columns from ``refused_at`` on.
+    """
 
     temperature: float
     num_top: int | None = None
+    refused_at: int | None = None
 
 
 class UnmaskedTop(NamedTuple):
@@ -35,12 +39,14 @@ class UnmaskedTop(NamedTuple):
         tokens: int64 (n, k), the likeliest first.
         log_p: float32 (n, k), marked where the mask took the token.
         is_forced: bool (n,), whether the mask left one token.
+        refused_at: As of ``MassAsked``, of each row.
     """
 
     rows: torch.Tensor
     tokens: torch.Tensor
     log_p: torch.Tensor
     is_forced: torch.Tensor
+    refused_at: Sequence[int | None]
 
 
 class MaskedMass(NamedTuple):
@@ -70,13 +76,15 @@ def measure(logits: torch.Tensor, asked: Mapping[int, MassAsked], apply_mask: Ca
     rows, temperatures = list(asked), [one.temperature for one in asked.values()]
     total = total_row_by_row if logits.is_cpu else total_at_once
     before, warm_before = total(logits, rows, temperatures)
-    with_top = [position for position, row in enumerate(rows) if asked[row].num_top is not None]
+    with_top = [position for position, row in enumerate(rows) if asked[row][1:] != (None, None)]
     top = None
     if with_top:
         top_rows = _like(logits, [rows[position] for position in with_top], torch.int64)
         # Without a copy where it is of all rows.
         of_top = logits if len(with_top) == len(logits) else logits[top_rows]
-        values, tokens = likeliest(of_top, max(one.num_top or 0 for one in asked.values()))
+        refused_at = [asked[rows[position]].refused_at for position in with_top]
+        num_refused = NUM_REFUSED if any(at is not None for at in refused_at) else 0
+        values, tokens = likeliest(of_top, max(num_refused, *(one.num_top or 0 for one in asked.values())))
         top_log_p = values.float() - before[_like(logits, with_top, torch.int64), None]
     apply_mask()
     after, warm_after = total(logits, rows, temperatures)
@@ -84,7 +92,8 @@ def measure(logits: torch.Tensor, asked: Mapping[int, MassAsked], apply_mask: Ca
         left = logits if of_top is logits else logits[top_rows]
         is_taken = left.gather(1, tokens).isneginf()
         is_forced = likeliest(left, 2)[0][:, 1].isneginf()
-        top = UnmaskedTop(top_rows, tokens, torch.where(is_taken, mark(top_log_p), top_log_p), is_forced)
+        log_p = torch.where(is_taken, mark(top_log_p), top_log_p)
+        top = UnmaskedTop(top_rows, tokens, log_p, is_forced, refused_at)
     index = None if len(rows) == len(logits) else _like(logits, rows, torch.int64)
     mass = MaskedMass(index, after - before, warm_after - warm_before, top)
     # Of some rows vLLM applies the masks, of others the device's own kernels.
@@ -165,18 +174,25 @@ def report(mass: MaskedMass, logprobs: Any) -> Any:
 
 
 def report_top(top: UnmaskedTop, logprobs: Any) -> Any:
-    """Return the logprobs with the unmasked top of its rows in place of vLLM's, and the log p of forced tokens marked.
+    """Return the logprobs with the unmasked top in its columns; where it is vLLM's own, forced tokens are marked.
 
-    ``logprobs`` have p, a sampled token in the first column, and at least k others.
+    ``logprobs`` have p, a sampled token in the first column, and as many others as were asked for.
     """
-    sampled = logprobs.logprob_token_ids[top.rows, :1]
-    own = logprobs.logprobs[top.rows, :1]
-    own = torch.where(top.is_forced[:, None], mark(own), own)
-    tokens = torch.cat([sampled, top.tokens.to(sampled.dtype)], dim=1)
-    log_p = torch.cat([own, torch.where(top.tokens == sampled, own, top.log_p)], dim=1)
     ids, values = logprobs.logprob_token_ids.clone(), logprobs.logprobs.clone()
-    ids[top.rows, : tokens.shape[1]] = tokens
-    values[top.rows, : tokens.shape[1]] = log_p
+    for first in set(top.refused_at):
+        chosen = [position for position, at in enumerate(top.refused_at) if at == first]
+        index = _like(ids, chosen, torch.int64)
+        rows, tokens, log_p = top.rows[index], top.tokens[index].to(ids.dtype), top.log_p[index]
+        if first is not None:
+            ids[rows, first : first + NUM_REFUSED] = tokens[:, :NUM_REFUSED]
+            values[rows, first : first + NUM_REFUSED] = log_p[:, :NUM_REFUSED]
+            continue
+        sampled, own = ids[rows, :1], values[rows, :1]
+        own = torch.where(top.is_forced[index, None], mark(own), own)
+        num_columns = min(1 + tokens.shape[1], ids.shape[1])
+        ids[rows, :num_columns] = torch.cat([sampled, tokens], dim=1)[:, :num_columns]
+        all_log_p = torch.cat([own, torch.where(tokens == sampled, own, log_p)], dim=1)
+        values[rows, :num_columns] = all_log_p[:, :num_columns]
     return logprobs._replace(logprob_token_ids=ids, logprobs=values)
 
 

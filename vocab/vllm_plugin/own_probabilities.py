@@ -6,7 +6,7 @@ What a request may ask for instead:
 - The mass: with logprobs under a grammar of ours (``vocab.matching.reference.is_ours``), p takes the place of q, and
   what the mask left that of the sampled token's rank (``vocab.vllm_plugin.masked_mass``).
 - With ``UNMASKED_TOP`` in its ``extra_args`` besides, the top tokens are the model's likeliest before the mask, those
-  that the mask took marked.
+  that the mask took marked; with ``REFUSED_AT`` some of them come besides vLLM's own.
 - With ``rows_args``, the row of each token that it generates: the log-probability of every token, as a tensor, of the
   model's logits before masks, temperatures, penalties and biases. vLLM's own ``logprobs=-1`` makes a Python object of
   each token: 14 ms a row at 49,152 tokens, 80 ms at 262,144.
@@ -29,7 +29,7 @@ import torch
 from vllm.outputs import RequestOutput
 from vllm.v1.outputs import LogprobsTensors
 
-from vocab.matching.log_mass import UNMASKED_TOP
+from vocab.matching.log_mass import REFUSED_AT, UNMASKED_TOP
 from vocab.matching.reference import is_ours
 from vocab.vllm_plugin.device import seams
 from vocab.vllm_plugin.masked_mass import MassAsked, measure, report, take
@@ -98,12 +98,13 @@ def _remember(table: Any, live: Container[str], request_id: str, params: Any) ->
 
 def _mass_asked(params: Any) -> MassAsked | None:
     """Return what is to be measured: something with logprobs, under a grammar of ours or with the unmasked top."""
-    has_top = bool((params.extra_args or {}).get(UNMASKED_TOP))
+    extra = params.extra_args or {}
+    has_top, refused_at = bool(extra.get(UNMASKED_TOP)), extra.get(REFUSED_AT)
     grammar = params.structured_outputs.grammar if params.structured_outputs is not None else None
     if params.logprobs is None or not (has_top or (isinstance(grammar, str) and is_ours(grammar))):
         return None
     temperature = params.temperature if params.temperature >= _GREEDY_BELOW else 1.0
-    return MassAsked(temperature, params.logprobs if has_top else None)
+    return MassAsked(temperature, params.logprobs if has_top else None, refused_at)
 
 
 def _all_asking() -> dict[str, _Asked]:

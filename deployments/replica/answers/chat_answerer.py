@@ -259,7 +259,7 @@ class ChatAnswerer:
                     ready = await gate.end(piece) if is_end else gate.pass_on(piece)
                 num_open -= is_end
                 if gate is not None and not num_open:
-                    last = {"vocab": await gate.vocab_block(draft.cost)}
+                    last = {"vocab": await gate.vocab_block(draft)}
                 if ready is None:
                     continue
                 if is_stream:
@@ -280,8 +280,8 @@ class ChatAnswerer:
         listed = await self._lists.get(vocabulary)
         reader, grammar, authored = await self._constrain(request, listed)
         rules = self._rules(request, listed, reader, authored)
-        if authored is not None and authored.must_use and not decoding.rescue and decoding.num_beams == 1:
-            # What goes back and what searches by p would be misled.
+        if authored is not None and authored.must_use and decoding.num_beams == 1:
+            # What searches by p would be misled.
             bias = authored.logit_bias(self._prompts.tokenizer)
             request = request.with_body(logit_bias=bias | body.get("logit_bias", {}))
         # The matcher keeps it; vLLM's own rule may leave a mask with nothing.
@@ -355,7 +355,6 @@ class ChatAnswerer:
             may_be_cut=may_be_cut,
             has_stop=has_stop,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
-            has_whole_parts=decoding.rescue > 0,
             shows_thoughts=body.get("include_reasoning") is not False,
             authored=authored,
         )

@@ -12,7 +12,7 @@ no other word leaves even then.
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -20,12 +20,13 @@ from deployments.contract import ENGINE_START_S, UNLISTED_TEXT
 from deployments.errors import ApiError, EngineError, OverloadedError
 from deployments.metrics import LOG_MASS, WORDS
 from deployments.replica.answers.authoring import AuthoredText
-from deployments.replica.answers.pieces import Piece
+from deployments.replica.answers.pieces import Draft, Piece
 from deployments.search.logprobs import Entry
 from deployments.search.outcome import AnswerCost
 from vocab.errors import VocabularyError
 from vocab.matching.structure.answers import AnswerReader, FollowedAnswer
 from vocab.text.reader import UNKNOWN_FOLLOWING, FollowedText, TextReader
+from vocab.vllm_plugin.retrying import Retries
 
 logger = logging.getLogger("ray.serve")
 
@@ -50,7 +51,6 @@ class AnswerRules:
         may_be_cut: The engine may end a text inside a word where it runs into ``max_tokens``.
         has_stop: A stop string may end a text anywhere.
         stop_in_text: The client wants the stop string in the text.
-        has_whole_parts: No part of a stream ends inside a word.
         shows_thoughts: What a model thought first is part of the answer; it is free text.
         authored: What the author asked beyond the list; None for nothing.
     """
@@ -60,7 +60,6 @@ class AnswerRules:
     may_be_cut: bool
     has_stop: bool = False
     stop_in_text: bool = False
-    has_whole_parts: bool = False
     shows_thoughts: bool = True
     authored: AuthoredText | None = None
 
@@ -95,10 +94,12 @@ class AnswerRules:
         # What came after it is not known. It stays where all up to its end is listed.
         return len(text) if reader.is_between_words(text) else reader.whole_prefix_length(text, UNKNOWN_FOLLOWING)
 
-    def vocab_block(self, texts: list[str], cost: AnswerCost | None = None) -> dict[str, Any]:
+    def vocab_block(
+        self, texts: list[str], cost: AnswerCost | None = None, retries: Retries | None = None
+    ) -> dict[str, Any]:
         """Return the ``vocab`` block of these texts: the sum of their words, the largest of other counts.
 
-        ``cost`` is that of the first; None where it is not known.
+        ``cost`` is that of the first; None where it is not known. ``retries`` are of all; None where there are none.
 
         Raises:
             UnlistedTextError: A text has more new words than were asked for.
@@ -122,6 +123,8 @@ class AnswerRules:
             if any(map(self.authored.has_too_many_new_words, texts)):
                 raise UnlistedTextError("there are more new words than were asked for")
             block |= self.authored.block(texts)
+        if retries is not None:
+            block["rescue"] = asdict(retries)
         if cost is None or not texts:
             return block
         cost_block = cost.block(texts[0], read[0].num_words if texts[0] else 0)
@@ -183,7 +186,7 @@ class Gate:
             raise UnlistedTextError(f"stopped after {followed.num_whole} characters")
         if self._rules.may_be_trimmed:
             end = followed.num_complete
-        elif followed.is_settled and self._may_be_at_once(choice):
+        elif followed.is_settled and (piece.is_whole or self._may_be_at_once(choice)):
             end = len(choice.text)
         else:
             end = followed.num_whole
@@ -200,7 +203,7 @@ class Gate:
         That is the first of a text: the client waits for it, and the next token would only show that it is whole.
         """
         is_first = choice.followed.num_whole == choice.num_sent == 0
-        return self._rules.has_whole_parts or (is_first and isinstance(self._rules.reader, TextReader))
+        return is_first and isinstance(self._rules.reader, TextReader)
 
     def _take(self, piece: Piece) -> _Choice:
         """Add a piece to its choice."""
@@ -233,14 +236,14 @@ class Gate:
         piece.tokens, choice.tokens = choice.tokens, []
         return piece
 
-    async def vocab_block(self, cost: AnswerCost | None) -> dict[str, Any]:
-        """Return the ``vocab`` block of the whole answer; ``cost`` is None where it was not asked for.
+    async def vocab_block(self, draft: Draft) -> dict[str, Any]:
+        """Return the ``vocab`` block of the whole answer.
 
         Raises:
             UnlistedTextError: A text has more new words than were asked for.
         """
         texts = [choice.text for _, choice in sorted(self._choices.items())]
-        return await self._read(self._rules.vocab_block, texts, cost)
+        return await self._read(self._rules.vocab_block, texts, draft.cost, draft.retries)
 
     async def _read(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what reading the answer gives; in a thread where it takes a while, for others wait for this loop."""

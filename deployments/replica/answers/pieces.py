@@ -3,11 +3,12 @@
 Where the model thinks first, or calls tools of its own accord, vLLM's parser divides what it wrote.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ray.serve.llm.deployment import LLMServer
 from ray.serve.llm.openai_api_models import ChatCompletionRequest
@@ -22,10 +23,12 @@ from deployments.errors import EngineError
 from deployments.replica.engine.engine import STRUCTURE, Request, checked, refusals, serving_of
 from deployments.search.logprobs import Entry, LogprobWriter
 from deployments.search.outcome import AnswerCost
-from deployments.search.rescued import merge
 from deployments.search.text_engine import Generation, TextEngine
 from deployments.search.token_details import DetailWriter
 from vocab.vllm_plugin.client_grammars import ENDED
+from vocab.vllm_plugin.retrying import Retries
+
+T = TypeVar("T")
 
 _GRAMMAR_ENDED: Final = "it takes the engine too much processor time; make it smaller or less ambiguous"
 
@@ -40,6 +43,7 @@ class Piece:
         calls: Tool calls, as JSON.
         entries: Log-probabilities or details of the tokens, where they were asked for.
         finish: Why the choice ends here; None where it goes on.
+        is_whole: Whether it ends inside no word, as where words may be taken back.
     """
 
     index: int
@@ -50,6 +54,7 @@ class Piece:
     entries: list[Entry] = field(default_factory=list)
     finish: str | None = None
     stop_reason: int | str | None = None
+    is_whole: bool = False
 
 
 class Draft:
@@ -105,6 +110,11 @@ class Draft:
         return self._generations[0].cost
 
     @property
+    def retries(self) -> Retries | None:
+        """Return what was taken back so far; None where nothing is."""
+        return self._generations[0].retries
+
+    @property
     def num_cached(self) -> tuple[int | None, int | None]:
         """Return how many tokens of the prompt the engine had cached, and of a chat, how many it cached for others."""
         if (last := self._last) is None or not self._serving.enable_prompt_tokens_details:
@@ -136,7 +146,7 @@ class Draft:
         given = [one.outputs for one in self._generations]
         num_open = len(self.num_written)
         with refusals(self._serving, self.request):
-            async with aclosing(given[0] if len(given) == 1 else merge(given)) as outputs:
+            async with aclosing(given[0] if len(given) == 1 else _merge(given)) as outputs:
                 async for output in outputs:
                     self._last = output
                     for one in output.outputs:
@@ -158,6 +168,7 @@ class Draft:
             # vLLM reads long prompts in parts.
             return None
         piece = Piece(index, output.text, output.token_ids, finish=output.finish_reason, stop_reason=output.stop_reason)
+        piece.is_whole = self._generations[number].retries is not None
         if self._details is not None:
             piece.entries = self._details.entries(output)
         elif self.logprobs is not None:
@@ -273,3 +284,39 @@ def _thinking(serving: Any, request: Request, parsers: Sequence[Any], prompt: li
 def _template_kwargs(serving: Any, request: Request) -> dict[str, Any]:
     params = request.build_chat_params(serving.chat_template, serving.chat_template_content_format)
     return dict(params.with_defaults(serving.default_chat_template_kwargs).chat_template_kwargs)
+
+
+async def _merge(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
+    """Yield the items of several streams as they come; closing it closes them all.
+
+    Raises:
+        Exception: What the first failing stream raised.
+    """
+    items: asyncio.Queue[T | Exception | None] = asyncio.Queue()
+
+    async def put(stream: AsyncGenerator[T, None]) -> None:
+        """Put a stream's items into the queue, then its error, or None."""
+        end: Exception | None = None
+        try:
+            async with aclosing(stream):
+                async for item in stream:
+                    items.put_nowait(item)
+        except Exception as error:
+            end = error
+        items.put_nowait(end)
+
+    tasks = [asyncio.create_task(put(stream)) for stream in streams]
+    try:
+        num_open = len(tasks)
+        while num_open:
+            item = await items.get()
+            if isinstance(item, Exception):
+                raise item
+            if item is None:
+                num_open -= 1
+            else:
+                yield item
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -186,7 +186,7 @@ async def assert_no_unlisted_word_leaves(
     enough, outcomes = world.engine.num_unmasked + NUM_UNMASKED, set[str | None]()
     # What may be cut is cut before the first unlisted word, so that all of it is answered.
     expected: set[str | None] = {None}
-    is_search = bool(decoding.keys() - {"score", "author"})
+    is_search = bool(decoding.keys() - {"score", "author", "rescue"})
     if is_search:
         # Searches follow the tokens of each of their texts, but for the last of a beam, which is read as any text is.
         expected.add("engine_error")

@@ -47,7 +47,10 @@ class ToyEngine:
         )
         self.input_processor = SimpleNamespace(generation_config_fields={"eos_token_id": [tokenizer.eos_token_id, 0]})
         transfer = SimpleNamespace(**TRANSFER_CONFIG) if keeps_work else None
-        self.vllm_config = SimpleNamespace(kv_transfer_config=transfer)
+        structured = SimpleNamespace(reasoning_parser="")
+        self.vllm_config = SimpleNamespace(
+            kv_transfer_config=transfer, speculative_config=None, structured_outputs_config=structured
+        )
         self.requests: list[tuple[list[int], SamplingParams, str, dict[str, Any]]] = []
         self.salts: set[str | None] = set()
         """Of all requests."""

@@ -39,7 +39,6 @@ SEARCHES = {
     "candidates": Decoding(best_of=4),
     "posterior": Decoding(best_of=4, select="posterior"),
     "sentences": Decoding(search_width=3, select="posterior"),
-    "rescue": Decoding(rescue=0.15),
 }
 
 
@@ -192,17 +191,16 @@ async def test_a_text_that_was_begun_must_fit_into_its_budget(world: World, name
 
 
 async def test_the_least_tokens_of_a_text_are_those_of_its_steps_together(world: World) -> None:
-    for name in ("candidates", "rescue"):
-        params, search = search_for(world, SEARCHES[name], max_tokens=40, seed=2)
-        grammar = replace(world.reference, max_tokens=40, min_tokens=30).to_ebnf()
-        params.structured_outputs = StructuredOutputsParams(grammar=grammar)
-        engine = world.engine()
-        [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r", search))
-        assert len(answer.outputs[0].token_ids) >= 30
-        for prompt, step, _, _ in engine.requests:
-            reference = GrammarReference.parse(step.structured_outputs.grammar)
-            assert reference is not None
-            assert reference.min_tokens == max(30 - len(prompt) + len(PROMPT["prompt_token_ids"]), 0)
+    params, search = search_for(world, SEARCHES["candidates"], max_tokens=40, seed=2)
+    grammar = replace(world.reference, max_tokens=40, min_tokens=30).to_ebnf()
+    params.structured_outputs = StructuredOutputsParams(grammar=grammar)
+    engine = world.engine()
+    [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r", search))
+    assert len(answer.outputs[0].token_ids) >= 30
+    for prompt, step, _, _ in engine.requests:
+        reference = GrammarReference.parse(step.structured_outputs.grammar)
+        assert reference is not None
+        assert reference.min_tokens == max(30 - len(prompt) + len(PROMPT["prompt_token_ids"]), 0)
 
 
 async def test_draws_of_a_seeded_request_differ_and_come_again(world: World) -> None:
@@ -307,23 +305,17 @@ async def test_a_search_that_is_cancelled_or_closed_leaves_nothing_running(world
         assert engine.num_running == 0
     engine = world.engine(keeps_work=True)
     client = world.client(engine)
-    # Also one of several texts that are written at once.
-    num_texts = 3 if name == "rescue" else 1
-    params, search = search_for(
-        world, SEARCHES[name], n=num_texts, max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4
-    )
+    params, search = search_for(world, SEARCHES[name], max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4)
     answer = client.generate(PROMPT, params, "r", search).outputs
     await anext(answer)
     await answer.aclose()
     assert engine.num_running == 0
-    # What was kept for them is let go by the next request that keeps anything.
-    assert client._unused_names or name != "rescue"
 
 
 async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go(world: World) -> None:
     engine = world.engine(keeps_work=True)
     client = world.client(engine)
-    for name in ("beams", "sentences", "rescue"):
+    for name in ("beams", "sentences"):
         params, search = search_for(world, SEARCHES[name], max_tokens=30, seed=4)
         await outputs_of(client.generate(PROMPT, params, "r", search))
     params, search = search_for(world, SEARCHES["beams"])

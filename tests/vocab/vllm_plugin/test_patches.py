@@ -32,6 +32,8 @@ PATCHED = {
     "vllm.outputs:RequestOutput.add",
     "vllm.v1.core.block_pool:BlockPool.reset_prefix_cache",
     "vllm.v1.core.sched.scheduler:Scheduler._try_promote_blocked_waiting_request",
+    "vllm.v1.core.sched.scheduler:Scheduler.add_request",
+    "vllm.v1.core.sched.scheduler:Scheduler.update_from_output",
     "vllm.v1.engine.logprobs:LogprobsProcessor._update_prompt_logprobs",
     "vllm.v1.sample.sampler:Sampler.forward",
     "vllm.v1.structured_output:StructuredOutputManager.grammar_bitmask",

@@ -38,8 +38,9 @@ def test_vllm_finds_the_plugin_which_does_nothing_until_it_is_asked_for() -> Non
 
 
 def test_workers_in_processes_of_ray_are_asked_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert PLUGIN_VARIABLE not in get_env_vars_to_copy()
+    monkeypatch.delenv(PLUGIN_VARIABLE, raising=False)
     monkeypatch.setenv(COPIED, "MY_VARIABLE")
+    assert PLUGIN_VARIABLE not in get_env_vars_to_copy()
     use_plugin()
     use_plugin()
     assert {PLUGIN_VARIABLE, "MY_VARIABLE"} <= get_env_vars_to_copy()

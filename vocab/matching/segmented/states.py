@@ -191,6 +191,10 @@ class SegmentedStates(TextStates):
         return self.is_in_word(state) and all(self.gap_after(reading) is None for reading in state)
 
     @override
+    def ends_word(self, state: State) -> bool:
+        return any(self.gap_after(reading) is not None for reading in state)
+
+    @override
     def is_bound_by(self, budget: int) -> bool:
         return budget != NO_BUDGET and budget < self._longest_distance
 

@@ -91,6 +91,13 @@ class StructuredStates(TextStates):
         )
 
     @override
+    def ends_word(self, state: State) -> bool:
+        return any(
+            thread.kind != OUTSIDE and self._strings[thread.kind - 1].ends_word(thread.readings)
+            for thread in unpack_threads(state)
+        )
+
+    @override
     def continues_word(self, state: State, token: int, target: State) -> bool:
         after = {thread[:2]: thread.readings for thread in unpack_threads(target)}
         return any(

@@ -1,0 +1,245 @@
+"""Words that are taken back, over models whose probabilities are written down or random."""
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.vocab.toys import STOP, toy_speller, toy_tokenizer, word_list
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.decoding.retry import MAX_TRIES, Draw, Retry, letter_tokens
+from vocab.matching.matcher import Matcher
+from vocab.matching.states import ListStates
+from vocab.options import ListOptions
+
+Chances = Mapping[str, float]
+"""Of the tokens after a text; the model gives the rest to nothing."""
+
+NUM_REFUSED = 4
+
+
+@dataclass
+class Engine:
+    """Draws the tokens of one text as an engine does, and takes them back as ``Retry`` says.
+
+    Attributes:
+        model: p of the tokens after a text.
+        asked: The texts after which a token was drawn.
+    """
+
+    facts: TokenizerFacts
+    states: ListStates
+    model: Callable[[str], Chances]
+    share: float = 0.05
+    budget: int = 20
+    max_lost: int | None = None
+    draw: Callable[[Sequence[tuple[str, float]]], str] = lambda ranked: ranked[0][0]
+    asked: list[str] = field(default_factory=list)
+
+    def write(self) -> tuple[str, Retry]:
+        """Return the text; what is settled is never taken back, and every mask leaves something."""
+        matcher = Matcher(self.states, {STOP}, self.budget)
+        max_lost = self.budget if self.max_lost is None else self.max_lost
+        retry = Retry(matcher, letter_tokens(self.facts), self.share, max_lost)
+        tokens, settled = list[int](), 0
+        while len(tokens) < self.budget and not matcher.is_terminated:
+            draw = self._draw(matcher, retry, self._text(tokens))
+            num_open = retry.take_back(draw)
+            if num_open is not None:
+                del tokens[len(tokens) - num_open :]
+                assert len(tokens) >= settled, "a word was taken back that was settled"
+                assert matcher.num_tokens == len(tokens)
+                continue
+            tokens.append(draw.token)
+            assert matcher.accept_token(draw.token)
+            retry.advance(draw)
+            settled = len(tokens) - retry.num_open
+        assert len(self.asked) == len(tokens) + retry.num_tokens
+        assert matcher.is_terminated or matcher.can_stop()
+        return self._text(tokens), retry
+
+    def _draw(self, matcher: Matcher, retry: Retry, text: str) -> Draw:
+        self.asked.append(text)
+        chances = {self._token(piece): p for piece, p in self.model(text).items()}
+        mask = np.zeros((self.states.words.num_tokens + 31) // 32, dtype=np.int32)
+        matcher.fill_bitmask(mask)
+        retry.restrict(mask)
+        allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")).tolist()
+        assert allowed, "nothing may be drawn"
+        given = {token: chances.get(token, 1e-6) for token in allowed}
+        refused = sorted(((t, p) for t, p in chances.items() if t not in given), key=lambda one: -one[1])
+        ranked = sorted(((self._text([t]) or "<end>", p) for t, p in given.items()), key=lambda one: -one[1])
+        token = self._token(self.draw(ranked))
+        return Draw(token, math.log(given[token]), math.log(sum(given.values())), refused[:NUM_REFUSED])
+
+    def _token(self, piece: str) -> int:
+        return (
+            STOP
+            if piece == "<end>"
+            else len(self.facts.token_bytes) - 1 - self._reversed.index(piece.encode("latin-1"))
+        )
+
+    @property
+    def _reversed(self) -> list[bytes]:
+        # Of single bytes, which the tokenizer has besides, the piece is meant.
+        return list(reversed(self.facts.token_bytes))
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return b"".join(self.facts.token_bytes[token] for token in tokens).decode("latin-1")
+
+
+WORDS = ("the", "doctor", "document", "cat", "sat", "cats", "do")
+PIECES = ("the", " the", " doct", "or", " doc", "ument", " cat", " sat", "s", " do", ".", "ch", " x")
+
+
+def engine(model: Mapping[str, Chances], words: Sequence[str] = WORDS, **fields: object) -> Engine:
+    """An engine whose model gives what the longest ending of a text names, and elsewhere the end of a sentence."""
+    facts = toy_tokenizer(PIECES)
+    states = ListStates.of(word_list(words), ListOptions(punctuation="full"), toy_speller(facts), len(words))
+
+    def of(text: str) -> Chances:
+        endings = [ending for ending in model if text.endswith(ending) and bool(ending) == bool(text)]
+        return model[max(endings, key=len)] if endings else {".": 0.9, "<end>": 0.05}
+
+    return Engine(facts, states, of, **fields)  # type: ignore[arg-type]
+
+
+DOCTORS = "the doctor sat."
+
+DOCTOR: Mapping[str, Chances] = {
+    "": {"the": 0.9},
+    "the": {" doct": 0.6, " cat": 0.3, "<end>": 0.01},
+    # It means "doctrine".
+    " doct": {"r": 0.97, "or": 0.02},
+    " doctor": {" sat": 0.9},
+    " cat": {" sat": 0.9},
+    " sat": {".": 0.9},
+    ".": {"<end>": 0.9},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected", "num_words"),
+    [
+        pytest.param({}, "the cat sat.", 1, id="a word that was not meant is drawn anew"),
+        pytest.param({" doct": {"r": 0.8, "or": 0.2}}, "the doctor sat.", 0, id="enough of it was meant"),
+        pytest.param({"the": {" doct": 0.6, ".": 0.3}}, "the.", 1, id="a mark instead"),
+        pytest.param({"the": {" doct": 0.6, "<end>": 0.3}}, "the", 1, id="the end instead"),
+        pytest.param({"the": {" doct": 0.6, " cat": 0.005}}, "the doctor sat.", 1, id="nothing likelier instead"),
+        pytest.param(
+            {"the": {" cat": 0.9, " do": 0.05}, " cat": {" doc": 0.01, "x": 0.98}},
+            "the do.", 1, id="a whole word whose longer form is not listed",
+        ),
+        pytest.param(
+            {"the": {" cat": 0.9, " do": 0.05}, " cat": {" sat": 0.01, " x": 0.98}},
+            "the cat sat.", 0, id="a whole word before one that is not listed",
+        ),
+        pytest.param({" sat": {"#": 0.97, ".": 0.01}}, "the cat sat.", 1, id="a mark that is not listed"),
+    ],
+)  # fmt: skip
+def test_a_word_is_taken_back_where_the_model_meant_another(
+    changed: Mapping[str, Chances], expected: str, num_words: int
+) -> None:
+    text, retry = engine({**DOCTOR, **changed}).write()
+    assert (text, retry.num_words) == (expected, num_words)
+
+
+def test_another_beginning_leaves_no_word_open() -> None:
+    """Though the model thinks " doc" the likeliest by far, and it was not tried."""
+    text, retry = engine({**DOCTOR, "the": {" doct": 0.6, " doc": 0.3, " cat": 0.05}}).write()
+    assert (text, retry.num_words, retry.num_tokens) == ("the cat sat.", 1, 2)
+
+
+def test_a_word_is_tried_so_often_and_then_the_best_try_stays() -> None:
+    letters = "abcdefgh"
+    words = ["the", *(f"{one}{one}{two}" for one in letters for two in "xy")]
+    facts = toy_tokenizer(["the", *(f" {one}{one}" for one in letters), *(f"{one}x" for one in letters), "."])
+    whole = [f"{one}{one}" for one in letters]
+    states = ListStates.of(word_list([*words, *whole]), ListOptions(punctuation="full"), toy_speller(facts), 99)
+
+    def model(text: str) -> Chances:
+        if text == "":
+            return {"the": 0.9}
+        if text == "the":
+            return {f" {one}{one}": 0.2 - 0.01 * place for place, one in enumerate(letters)}
+        # All go on with letters that are not listed, the third a little less surely.
+        return {"q": 0.96 if text.endswith("cc") else 0.99, ".": 0.01}
+
+    one = Engine(facts, states, model, budget=40)
+    text, retry = one.write()
+    assert text.startswith("the cc.")
+    assert one.asked[:8] == ["", "the", "the aa", "the", "the bb", "the", "the cc", "the"]
+    assert retry.num_words == MAX_TRIES + 1
+    # Each time the word and what was drawn after it.
+    assert retry.num_tokens == 2 * (MAX_TRIES + 1)
+
+
+def test_near_the_end_of_the_budget_nothing_is_taken_back() -> None:
+    assert engine(DOCTOR, budget=3).write()[0] == "the doctor"
+
+
+@pytest.mark.parametrize(
+    ("max_lost", "expected"), [(0, "the doctor sat."), (1, "the doctor sat."), (2, "the cat sat.")]
+)
+def test_no_more_tokens_are_lost_than_may_be(max_lost: int, expected: str) -> None:
+    text, retry = engine(DOCTOR, max_lost=max_lost).write()
+    assert text == expected
+    assert retry.num_tokens <= max_lost
+
+
+@given(seed=st.integers(0, 10**6), share=st.floats(0.01, 0.5), budget=st.integers(2, 40))
+def test_any_text_is_listed_and_ends_and_loses_no_more_than_it_may(seed: int, share: float, budget: int) -> None:
+    source = random.Random(seed)
+    pieces = list(dict.fromkeys([*PIECES, "a", " a", "b", " b", ",", " "]))
+    facts = toy_tokenizer(pieces)
+    words = [w for w in dict.fromkeys([*WORDS, "a", "ab", "b", "ba", "catch"]) if source.random() < 0.8] or ["a"]
+    states = ListStates.of(word_list(words), ListOptions(punctuation="full"), toy_speller(facts), len(words))
+
+    def model(text: str) -> Chances:
+        own = random.Random(f"{seed} {text}")
+        weights = {piece: own.random() ** 6 for piece in (*pieces, "<end>")}
+        total = sum(weights.values())
+        return {piece: weight / total for piece, weight in weights.items()}
+
+    def draw(ranked: Sequence[tuple[str, float]]) -> str:
+        pieces, weights = zip(*ranked, strict=True)
+        found: str = source.choices(pieces, weights)[0]
+        return found
+
+    one = Engine(facts, states, model, share, max(budget, states.fewest_tokens() or 0), draw=draw)
+    _, retry = one.write()
+    assert retry.num_tokens <= one.budget
+
+
+@given(seed=st.integers(0, 10**6))
+def test_tokens_that_leave_a_word_open_are_those_after_which_it_cannot_end(seed: int) -> None:
+    source = random.Random(seed)
+    words = ["".join(source.choices("abc", k=source.randint(1, 4))) for _ in range(source.randint(1, 12))]
+    facts = toy_tokenizer(["a", " a", "ab", " ab", "bc", " bc", ".", " c"])
+    options = ListOptions(punctuation="full", case=source.choice(["any", "sentence"]))
+    states = ListStates.of(word_list(words), options, toy_speller(facts), len(words))
+    state = states.start
+    for _ in range(source.randint(0, 6)):
+        mask = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
+        states.fill(mask, state, -1)
+        allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")).tolist()
+        states.keep_whole_words(mask, state, np.asarray([STOP], dtype=np.int32))
+        kept = set(np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")).tolist())
+        targets = {token: states.target(state, token, -1) for token in allowed}
+        whole = {t for t, after in targets.items() if any(one < 0 for one in after) or states.ends_word(after)}
+        assert kept == whole
+        if not allowed:
+            break
+        state = targets[source.choice(allowed)]
+
+
+def test_letters_are_what_goes_on_with_a_word() -> None:
+    facts = TokenizerFacts.from_token_bytes(
+        [b"", b"a", b" a", b".", "é".encode(), "é".encode()[1:], "—".encode(), b"1"]
+    )
+    assert letter_tokens(facts).tolist() == [False, True, False, False, True, True, False, False]
