@@ -163,7 +163,7 @@ class TextEngine:
     ) -> AsyncGenerator[RequestOutput, None]:
         """Return what the engine itself writes; under a list, words may be taken back."""
         answer: AsyncGenerator[RequestOutput, None]
-        if asked.reference is None or asked.decoding.rescue == 0 or not self._can_take_back:
+        if asked.reference is None or not self._can_take_back:
             answer = self._client.generate(asked.prompt, params, asked.request_id, **options)
             return answer
         return self._retried(asked, asked.reference, params, options)
@@ -171,18 +171,23 @@ class TextEngine:
     async def _retried(
         self, asked: Generation, reference: GrammarReference, params: SamplingParams, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Yield what the engine writes, taking words back where that is asked for, or the list's words are split."""
+        """Yield what the engine writes, taking words back where that is asked for, or the list's words are split.
+
+        A text that ends with a sentence is ended where another would not fit.
+        """
         share = asked.decoding.rescue
         if share is None:
             share = RESCUE_SHARE if await self._is_split(reference) else 0
-        if share:
-            asked_args = retry_args(share, asked.request_id, is_default=asked.decoding.rescue is None)
-            params.extra_args = (params.extra_args or {}) | asked_args
+        has_ending = reference.options.end == "sentence" and reference.schema is None
+        if share or has_ending:
+            params.extra_args = (params.extra_args or {}) | retry_args(
+                share, asked.request_id, has_ending=has_ending, is_default=not asked.decoding.rescue
+            )
         async with aclosing(self._client.generate(asked.prompt, params, asked.request_id, **options)) as answer:
             async for output in answer:
-                if share and (retries := Retries.of(output.kv_transfer_params)) is not None:
+                if (retries := Retries.of(output.kv_transfer_params)) is not None:
                     # Not for clients.
-                    asked.retries, output.kv_transfer_params = retries, None
+                    asked.retries, output.kv_transfer_params = retries if share else None, None
                 yield output
 
     async def _is_split(self, reference: GrammarReference) -> bool:

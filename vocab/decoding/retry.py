@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from vocab.arrays.kernels import Int32Array
 from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.decoding.ends import Ending
 from vocab.matching.mask_kernels import set_token_bits
 from vocab.matching.matcher import Matcher
 
@@ -37,12 +38,14 @@ class Draw:
         log_p: log p of the token.
         log_mass: log of the sum of p over all tokens that were allowed in its place.
         refused: The likeliest tokens that the mask took there, with p of each; as many as are known.
+        allowed: The likeliest that it left, alike.
     """
 
     token: int
     log_p: float
     log_mass: float
     refused: Sequence[tuple[int, float]] = ()
+    allowed: Sequence[tuple[int, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +71,24 @@ class Retry:
     Args:
         matcher: Follows the text; ``take_back`` moves it back.
         letters: As of ``letter_tokens``.
-        share: Of the model's probability; a mask that leaves less inside a word is a corner.
+        share: Of the model's probability; a mask that leaves less inside a word is a corner; 0 for none.
         budget: How many tokens may be taken back in all.
+        ending: Where the text ends; None for where the engine ends it.
 
     Attributes:
         num_words: Words taken back so far.
         num_tokens: Tokens drawn in vain so far.
     """
 
-    def __init__(self, matcher: Matcher, letters: npt.NDArray[np.bool_], share: float, budget: int) -> None:
+    def __init__(
+        self, matcher: Matcher, letters: npt.NDArray[np.bool_], share: float, budget: int, ending: Ending | None = None
+    ) -> None:
         self.num_words = self.num_tokens = 0
         self._matcher = matcher
         self._letters = letters
-        self._log_share = math.log(share)
+        self._log_share = math.log(share) if share else -math.inf
         self._budget = budget
+        self._ending = ending
         self._before = matcher.state
         self._open: list[tuple[int, float]] = []
         self._tried: list[_Try] = []
@@ -91,13 +98,18 @@ class Retry:
     @property
     def num_open(self) -> int:
         """Return how many tokens at the end of the text may still be taken back."""
-        return len(self._open)
+        return len(self._open) if self._log_share > -math.inf else 0
+
+    @property
+    def num_left(self) -> int | None:
+        """Return within how many tokens the text ends, where that is decided before its budget decides it."""
+        return None if self._ending is None else self._ending.num_left
 
     def restrict(self, out: Int32Array) -> None:
         """Leave in a mask, int32 (words,), what may be drawn for a word that was taken back; any other stays."""
-        if self._forced:
+        if self._forced or self.num_left == 0:
             out[:] = 0
-            set_token_bits(out, np.asarray(self._forced[:1], dtype=np.int32), True)
+            set_token_bits(out, np.asarray(self._forced[:1] or self._matcher.stop_tokens, dtype=np.int32), True)
         elif self._tried and not self._open:
             firsts = np.asarray([one.tokens[0] for one in self._tried], dtype=np.int32)
             set_token_bits(out, firsts, False)
@@ -105,6 +117,16 @@ class Retry:
 
     def take_back(self, draw: Draw) -> int | None:
         """Return how many tokens before a drawn one are taken back with it; None where it stays."""
+        num_open = self._take_word_back(draw)
+        if num_open is not None or self._ending is None or self._forced:
+            return num_open
+        if not self._ending.is_decided(draw.token, draw.allowed):
+            return None
+        self.num_tokens += 1
+        return 0
+
+    def _take_word_back(self, draw: Draw) -> int | None:
+        """Return how many tokens before a drawn one are taken back with it, for it led into a corner; None for none."""
         if self._forced or self._is_accepted:
             return None
         if not self._open:
@@ -136,6 +158,8 @@ class Retry:
         self._before = after = matcher.state
         if self._forced:
             del self._forced[0]
+        if self._ending is not None:
+            self._ending.advance(had_ended=matcher.states.can_stop(before))
         is_in_word = not matcher.is_terminated and matcher.states.is_in_word(after)
         if self._open and not (is_in_word and matcher.states.continues_word(before, draw.token, after)):
             self._open.clear()

@@ -152,6 +152,10 @@ class Matcher:
         if fewest is None or fewest > self._max_tokens - num_tokens:
             self._max_tokens = None
 
+    def end_within(self, num_tokens: int) -> None:
+        """Shorten the budget to so many tokens more; a text has to fit into them."""
+        self._max_tokens = self._num_before + self.num_tokens + num_tokens
+
     def rollback(self, num_tokens: int) -> None:
         """Undo the last accepted tokens.
 

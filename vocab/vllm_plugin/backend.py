@@ -28,6 +28,7 @@ from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 from vocab.arrays.kernels import Int32Array
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.warm_up import warm_up
+from vocab.decoding.ends import Ending
 from vocab.decoding.retry import Retry, letter_tokens
 from vocab.errors import ArtefactError
 from vocab.matching.client_limits import LARK_LIMITS
@@ -261,9 +262,10 @@ class WordGrammar(StructuredOutputGrammar):
         self._letters = letters
         self._retry: Retry | None = None
 
-    def begin_retry(self, share: float, budget: int) -> Retry:
-        """Have words of this text taken back from now on; arguments as of ``Retry``."""
-        self._retry = Retry(self._matcher, self._letters, share, budget)
+    def begin_retry(self, share: float, budget: int, *, has_ending: bool) -> Retry:
+        """Have words of this text taken back from now on; arguments as of ``Retry``, the ending as of ``Ending``."""
+        ending = Ending(self._matcher, budget) if has_ending else None
+        self._retry = Retry(self._matcher, self._letters, share, budget, ending)
         return self._retry
 
     @override

@@ -19,7 +19,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from vllm.v1.engine import EngineCoreOutput
+from vllm.v1.engine import EngineCoreOutput, FinishReason
 from vllm.v1.outputs import LogprobsLists
 
 from vocab.decoding.retry import Draw, Retry
@@ -45,15 +45,16 @@ class Retries:
         return None if found is None else cls(*found)
 
 
-def retry_args(share: float, group: str, *, is_default: bool = False) -> dict[str, Any]:
+def retry_args(share: float, group: str, *, has_ending: bool = False, is_default: bool = False) -> dict[str, Any]:
     """Return ``SamplingParams.extra_args`` for a request under a list whose words may be taken back.
 
     Args:
         share: As of ``vocab.decoding.retry.Retry``.
         group: Names the requests whose ``Retries`` are counted together, as those of one request with ``n``.
+        has_ending: Whether its texts are ended where they will not fit (``vocab.decoding.ends``).
         is_default: Whether a device that masks such texts goes on doing so, and takes nothing back.
     """
-    return {RETRY: (share, group, is_default)}
+    return {RETRY: (share, group, has_ending, is_default)}
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class _Text:
 
     share: float
     group: str
+    has_ending: bool
     own_logprobs: int | None
     first_column: int
     counts: list[int]
@@ -90,7 +92,7 @@ def is_left_to_device(scheduler: Any, request: Any) -> bool:
     text = texts.get(request.request_id)
     if text is None:
         return True
-    is_default = bool(request.sampling_params.extra_args[RETRY][2])
+    is_default = bool(request.sampling_params.extra_args[RETRY][3])
     if is_default:
         del texts[request.request_id]
         _ask(request, text.own_logprobs, None)
@@ -103,11 +105,11 @@ def _add_request(original: Callable[..., None], scheduler: Any, request: Any) ->
     extra = params.extra_args or {} if params is not None else {}
     own = params.logprobs if params is not None else None
     if RETRY in extra and request.use_structured_output and (own or 0) >= 0:
-        share, group, _ = extra[RETRY]
+        share, group, has_ending, _ = extra[RETRY]
         texts = _texts.setdefault(scheduler, {})
         counts = next((text.counts for text in texts.values() if text.group == group), [0, 0])
         first_column = 1 if extra.get(UNMASKED_TOP) else 1 + (own or 0)
-        texts[request.request_id] = _Text(share, group, own, first_column, counts)
+        texts[request.request_id] = _Text(share, group, has_ending, own, first_column, counts)
         num_logprobs = max(own or 0, first_column - 1 + NUM_REFUSED)
         _ask(request, num_logprobs, None if extra.get(UNMASKED_TOP) else first_column)
     original(scheduler, request)
@@ -144,8 +146,12 @@ def _update_from_output(
             text.counts[1] += text.retry.num_tokens - before[1]
     found = original(scheduler, scheduled, output)
     for name, num_open in lost.items():
-        _set_back(scheduler, scheduler.requests[name], num_open)
-        for one in texts[name].held:
+        request, text = scheduler.requests[name], texts[name]
+        _set_back(scheduler, request, num_open)
+        if text.retry is not None and text.retry.num_left:
+            request.max_tokens = request.num_output_tokens + text.retry.num_left
+        held = text.held
+        for one in held[len(held) - num_open :]:
             # It has what is reported with a first token.
             one.new_token_ids, one.new_logprobs = [], None
     for outputs in found.values():
@@ -167,14 +173,15 @@ def _draw_of(scheduler: Any, text: _Text, name: str, output: Any) -> Draw | None
     if not is_packed(rank := int(logprobs.sampled_token_ranks[0])):
         return None
     if text.retry is None:
-        text.retry = request.structured_output_request.grammar.begin_retry(text.share, request.max_tokens)
+        grammar = request.structured_output_request.grammar
+        text.retry = grammar.begin_retry(text.share, request.max_tokens, has_ending=text.has_ending)
     columns = slice(text.first_column, text.first_column + NUM_REFUSED)
-    refused = []
-    for token, marked in zip(logprobs.logprob_token_ids[0, columns], logprobs.logprobs[0, columns], strict=True):
-        log_p, is_refused = unmark(float(marked))
-        if is_refused:
-            refused.append((int(token), math.exp(log_p)))
-    return Draw(int(tokens[0]), unmark(float(logprobs.logprobs[0, 0]))[0], unpack(rank)[0], refused)
+    top = zip(logprobs.logprob_token_ids[0, columns].tolist(), logprobs.logprobs[0, columns].tolist(), strict=True)
+    refused, allowed = list[tuple[int, float]](), list[tuple[int, float]]()
+    for token, marked in top:
+        log_p, is_refused = unmark(marked)
+        (refused if is_refused else allowed).append((token, math.exp(log_p)))
+    return Draw(int(tokens[0]), unmark(float(logprobs.logprobs[0, 0]))[0], unpack(rank)[0], refused, allowed)
 
 
 def _set_back(scheduler: Any, request: Any, num_tokens: int) -> None:
@@ -215,8 +222,18 @@ def _settled(texts: dict[str, _Text], output: EngineCoreOutput, draws: dict[str,
         num_settled = len(text.held) - num_open
         settled, text.held = text.held[:num_settled], text.held[num_settled:]
         whole = _joined(settled)
+        if retry is not None and retry.num_left == 0 and whole.finish_reason == FinishReason.STOP:
+            _end_by_length(whole)
         whole.kv_transfer_params = (whole.kv_transfer_params or {}) | {RETRY: text.counts.copy()}
         yield whole
+
+
+def _end_by_length(output: EngineCoreOutput) -> None:
+    """Have an output that ends with a stop token end without it, as one that its budget ends."""
+    output.finish_reason, output.stop_reason = FinishReason.LENGTH, None
+    output.new_token_ids = output.new_token_ids[:-1]
+    if output.new_logprobs is not None:
+        output.new_logprobs = output.new_logprobs.slice_request(0, len(output.new_token_ids))
 
 
 def _first_columns(logprobs: LogprobsLists, number: int) -> LogprobsLists:

@@ -29,8 +29,8 @@ class Grammar(StructuredOutputGrammar):
         self.retry = Retry(seed)
         self.accepted: list[int] = []
 
-    def begin_retry(self, share: float, budget: int) -> "Retry":
-        assert (share, budget) == (0.05, 30)
+    def begin_retry(self, share: float, budget: int, *, has_ending: bool) -> "Retry":
+        assert (share, budget, has_ending) == (0.05, 30, False)
         self.retry.grammar = self
         return self.retry
 
@@ -59,6 +59,7 @@ class Retry:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.num_words = self.num_tokens = self.num_open = 0
+        self.num_left = None
         self.draws: list[Draw] = []
         self.grammar: Grammar
 
@@ -194,6 +195,7 @@ def test_what_is_taken_back_is_nowhere_and_what_stays_comes_once(
         for draw in grammar.retry.draws:
             assert (draw.log_p, draw.log_mass) == (-0.5, -0.75)
             assert [token for token, _ in draw.refused] == [90, 92]
+            assert [token for token, _ in draw.allowed] == [91, 93]
             assert [math.log(p) for _, p in draw.refused] == pytest.approx([-0.25, -2.0])
         assert engine.log_p[name] == ([] if number in (0, 3) else [-0.5] * 30)
     for group in "ab":

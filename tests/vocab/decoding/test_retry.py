@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.vocab.toys import STOP, toy_speller, toy_tokenizer, word_list
 from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.decoding.ends import Ending
 from vocab.decoding.retry import MAX_TRIES, Draw, Retry, letter_tokens
 from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates
@@ -38,6 +39,7 @@ class Engine:
     share: float = 0.05
     budget: int = 20
     max_lost: int | None = None
+    has_ending: bool = False
     draw: Callable[[Sequence[tuple[str, float]]], str] = lambda ranked: ranked[0][0]
     asked: list[str] = field(default_factory=list)
 
@@ -45,15 +47,18 @@ class Engine:
         """Return the text; what is settled is never taken back, and every mask leaves something."""
         matcher = Matcher(self.states, {STOP}, self.budget)
         max_lost = self.budget if self.max_lost is None else self.max_lost
-        retry = Retry(matcher, letter_tokens(self.facts), self.share, max_lost)
-        tokens, settled = list[int](), 0
-        while len(tokens) < self.budget and not matcher.is_terminated:
+        ending = Ending(matcher, self.budget) if self.has_ending else None
+        retry = Retry(matcher, letter_tokens(self.facts), self.share, max_lost, ending)
+        tokens, settled, budget = list[int](), 0, self.budget
+        while len(tokens) < budget and not matcher.is_terminated:
             draw = self._draw(matcher, retry, self._text(tokens))
             num_open = retry.take_back(draw)
             if num_open is not None:
                 del tokens[len(tokens) - num_open :]
                 assert len(tokens) >= settled, "a word was taken back that was settled"
                 assert matcher.num_tokens == len(tokens)
+                if retry.num_left:
+                    budget = len(tokens) + retry.num_left
                 continue
             tokens.append(draw.token)
             assert matcher.accept_token(draw.token)
@@ -75,7 +80,8 @@ class Engine:
         refused = sorted(((t, p) for t, p in chances.items() if t not in given), key=lambda one: -one[1])
         ranked = sorted(((self._text([t]) or "<end>", p) for t, p in given.items()), key=lambda one: -one[1])
         token = self._token(self.draw(ranked))
-        return Draw(token, math.log(given[token]), math.log(sum(given.values())), refused[:NUM_REFUSED])
+        top = sorted(((self._token(piece), p) for piece, p in ranked), key=lambda one: -one[1])[:NUM_REFUSED]
+        return Draw(token, math.log(given[token]), math.log(sum(given.values())), refused[:NUM_REFUSED], top)
 
     def _token(self, piece: str) -> int:
         return (
@@ -192,13 +198,60 @@ def test_no_more_tokens_are_lost_than_may_be(max_lost: int, expected: str) -> No
     assert retry.num_tokens <= max_lost
 
 
-@given(seed=st.integers(0, 10**6), share=st.floats(0.01, 0.5), budget=st.integers(2, 40))
-def test_any_text_is_listed_and_ends_and_loses_no_more_than_it_may(seed: int, share: float, budget: int) -> None:
+SENTENCE = ListOptions(punctuation="standard", end="sentence")
+
+STORY: Mapping[str, Chances] = {
+    "": {"the": 0.9},
+    "the": {" cat": 0.9, ".": 0.01},
+    " cat": {" sat": 0.8, ".": 0.19},
+    " sat": {" the": 0.9, ".": 0.05},
+    " the": {" cat": 0.9, ".": 0.01},
+    ".": {" the": 0.9, "<end>": 0.05},
+}
+
+
+def write_story(changed: Mapping[str, Chances], budget: int, *, has_ending: bool = True) -> str:
+    one = engine({**STORY, **changed}, share=0, budget=budget, has_ending=has_ending)
+    one.states = ListStates.of(word_list(WORDS), SENTENCE, toy_speller(one.facts), len(WORDS))
+    return one.write()[0]
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected", "without"),
+    [
+        # Sixteen tokens before the end an end has to be likely, and four before it not very.
+        (10, "the cat sat the cat sat the cat.", "the cat sat the cat sat the cat sat."),
+        (9, "the cat sat the cat sat.", "the cat sat the cat sat the cat."),
+        (8, "the cat sat the cat sat.", "the cat sat the cat sat the."),
+    ],
+)
+def test_a_sentence_ends_where_the_model_gives_an_end_some_chance(budget: int, expected: str, without: str) -> None:
+    assert write_story({}, budget, has_ending=False) == without
+    assert write_story({}, budget) == expected
+
+
+@pytest.mark.parametrize(("budget", "num_sentences"), [(16, 4), (18, 4), (19, 4), (102, 25)])
+def test_a_text_ends_with_a_sentence_after_which_no_other_would_fit(budget: int, num_sentences: int) -> None:
+    """One takes four tokens."""
+    text = write_story({" cat": {" sat": 0.99}, " sat": {".": 0.9}}, budget)
+    assert text == " ".join(["the cat sat."] * num_sentences)
+
+
+def test_a_text_that_the_model_ends_ends_there() -> None:
+    changed: Mapping[str, Chances] = {" sat": {".": 0.9}, ".": {"<end>": 0.9}}
+    assert write_story(changed, 5) == "the cat sat."
+
+
+@given(seed=st.integers(0, 10**6), share=st.floats(0.01, 0.5), budget=st.integers(2, 40), has_ending=st.booleans())
+def test_any_text_is_listed_and_ends_and_loses_no_more_than_it_may(
+    seed: int, share: float, budget: int, has_ending: bool
+) -> None:
     source = random.Random(seed)
     pieces = list(dict.fromkeys([*PIECES, "a", " a", "b", " b", ",", " "]))
     facts = toy_tokenizer(pieces)
     words = [w for w in dict.fromkeys([*WORDS, "a", "ab", "b", "ba", "catch"]) if source.random() < 0.8] or ["a"]
-    states = ListStates.of(word_list(words), ListOptions(punctuation="full"), toy_speller(facts), len(words))
+    options = SENTENCE if has_ending else ListOptions(punctuation="full")
+    states = ListStates.of(word_list(words), options, toy_speller(facts), len(words))
 
     def model(text: str) -> Chances:
         own = random.Random(f"{seed} {text}")
@@ -211,9 +264,9 @@ def test_any_text_is_listed_and_ends_and_loses_no_more_than_it_may(seed: int, sh
         found: str = source.choices(pieces, weights)[0]
         return found
 
-    one = Engine(facts, states, model, share, max(budget, states.fewest_tokens() or 0), draw=draw)
-    _, retry = one.write()
-    assert retry.num_tokens <= one.budget
+    budget = max(budget, states.fewest_tokens() or 0)
+    _, retry = Engine(facts, states, model, share, budget, has_ending=has_ending, draw=draw).write()
+    assert retry.num_tokens <= budget + 2
 
 
 @given(seed=st.integers(0, 10**6))
