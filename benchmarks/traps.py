@@ -18,6 +18,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import openai
@@ -29,7 +30,7 @@ from benchmarks.prose.served import RefusedError, measure_served, missing
 from benchmarks.prose.word_steps import Step, StepReader, count_words
 from deployments.demo.model import say
 from deployments.settings.service import DEMO_TOKEN, cache_dir
-from vocab.decoding.select import ngrams_of, words_of
+from vocab.decoding.select import repeated_ngram_share, words_of
 from wordbound import Client, ServiceError
 
 ARMS: Final[dict[str, dict[str, Any]]] = {
@@ -75,24 +76,15 @@ def share_kept(nouns: Sequence[str], text: str) -> float:
     return sum(any(word.startswith(tuple(noun.casefold().split("/"))) for word in words) for noun in nouns) / len(nouns)
 
 
-def num_repeated(text: str) -> int:
-    """Return how many runs of 4 words of a text came before in it."""
-    runs = ngrams_of(words_of(text), 4)
-    return len(runs) - len(set(runs))
-
-
 def figures(
     answers: Sequence[Record], steps: Sequence[Record], nouns: dict[str, list[str]], *, has_fragments: bool
 ) -> list[str]:
     """Return the cells of a row after its arm and language, of answers and of the steps of all of them."""
     counts = [count_words(Step(*step) for step in record["steps"]) for record in steps]
     num_words, num_traps, num_fragments = map(sum, zip(*counts, strict=True))
-    num_chars, num_tokens, num_drawn = (
-        sum(map(of, answers))
-        for of in (lambda a: len(a["text"]), lambda a: a["num_answer_tokens"], lambda a: a["num_generated_tokens"])
-    )
+    num_chars = sum(len(answer["text"]) for answer in answers)
+    num_tokens = sum(answer["num_answer_tokens"] for answer in answers)
     bits = sum((answer["vocab"].get("bits_per_char") or math.nan) * len(answer["text"]) for answer in answers)
-    kept = sum(share_kept(nouns[answer["prompt"]], answer["text"]) for answer in answers)
     return [
         str(len(answers)),
         str(num_words),
@@ -100,9 +92,9 @@ def figures(
         f"{100 * num_fragments / num_words:.2f}" if has_fragments else "–",
         f"{bits / num_chars:.2f}",
         f"{log_mass_per_word(answers) or 0:.2f}",
-        f"{kept / len(answers):.0%}",
-        f"{sum(num_repeated(answer['text']) for answer in answers) / len(answers):.2f}",
-        f"{num_drawn / num_tokens:.2f}",
+        f"{fmean(share_kept(nouns[answer['prompt']], answer['text']) for answer in answers):.0%}",
+        f"{fmean(repeated_ngram_share(answer['text'], 4) for answer in answers):.3f}",
+        f"{sum(answer['num_generated_tokens'] for answer in answers) / num_tokens:.2f}",
         f"{sum(answer['ended'] - answer['started'] for answer in answers) / num_tokens:.3f}",
     ]
 
@@ -124,7 +116,8 @@ def main() -> None:
         for name, lang in ((name, lang) for name in arguments.arms for lang in arguments.languages):
             prompts = list(everyday[lang])
             answers, steps = list[Record](), list[Record]()
-            for seed in arguments.seeds:
+            # Beams are not drawn: another seed would find the same text.
+            for seed in arguments.seeds[: 1 if "num_beams" in find_arm(name, 0).fields else None]:
                 cell = Cell(model, lang, arguments.words, arguments.tokens, find_arm(name, seed))
                 try:
                     measure_served(chats, records, run, cell, prompts, 0, arguments.parallel)

@@ -14,7 +14,7 @@ from benchmarks.prose import word_steps
 from benchmarks.prose.prompts import languages, load_prompts
 from benchmarks.prose.records import Cell
 from benchmarks.prose.word_steps import Step, StepReader, WordCounts, count_words
-from benchmarks.traps import ARMS, figures, find_arm, load_everyday, num_repeated, share_kept
+from benchmarks.traps import ARMS, figures, find_arm, load_everyday, share_kept
 from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import SERVED, chat_body
 from tests.vocab.toys import STOP, toy_speller, toy_tokenizer, word_list
@@ -48,11 +48,11 @@ class Scripted:
         self.asked.append(body["vocab"])
         return {"prompt_token_ids": [1, 2]}
 
-    def token_logprobs(self, prompt: list[int], tokens: Sequence[int]) -> dict[str, list[float]]:
+    def token_logprobs(self, prompt: list[int], tokens: Sequence[int], model: str | None) -> dict[str, list[float]]:
         return {"logprobs": [float(self.row(tokens[:at])[one]) for at, one in enumerate(tokens)]}
 
-    def logprobs(self, prompts: list[list[int]]) -> Any:
-        self.asked += [self.text(prompt[2:]) for prompt in prompts]
+    def logprobs(self, prompts: list[list[int]], model: str | None) -> Any:
+        self.asked += [(model, self.text(prompt[2:])) for prompt in prompts]
         return np.stack([self.row(prompt[2:]) for prompt in prompts])
 
     def row(self, tokens: Sequence[int]) -> Any:
@@ -92,7 +92,7 @@ def toy_list(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("words", "mass"), [(None, 0.01), ([{"word": "Brot", "rank": 9, "forms": ["Brote"]}], 0.97)])
 def test_the_room_of_a_token_is_what_the_list_allows_there(words: Any, mass: float) -> None:
     service: Any = Scripted({"Der": (" B", 0.9), "Der B": ("rot", 0.97)})
-    answer = {"prompt": "Was?", "text": "Der Bahn.", "vocab": {"prompt_words": words}}
+    answer = {"prompt": "Was?", "text": "Der Bahn.", "vocab": {"prompt_words": words, "adapter": "simple-de"}}
     steps = StepReader(service, "folder").steps(CELL, answer)
     assert [(step.text, step.part) for step in steps] == [("Der", BEGIN), (" B", BEGIN), ("ahn", ON), (".", "")]
     assert steps[1].log_p == pytest.approx(math.log(0.9))
@@ -100,7 +100,7 @@ def test_the_room_of_a_token_is_what_the_list_allows_there(words: Any, mass: flo
     assert (steps[2].mass or 0) == pytest.approx(mass, abs=0.01)
     assert count_words(steps).num_traps == (words is None)
     # The prompt is that of a plain draw, whatever searched for the text, and one row was enough.
-    assert service.asked == [{"lang": "de", "n_words": 2, "rescue": False, "end": "word"}, "Der B"]
+    assert service.asked == [{"lang": "de", "n_words": 2, "rescue": False, "end": "word"}, ("simple-de", "Der B")]
 
 
 def test_a_word_that_the_model_meant_to_go_on_is_seen_where_asked() -> None:
@@ -148,7 +148,6 @@ def test_nouns_count_by_their_beginnings() -> None:
     nouns = ["baker", "sea=/seas=", "cake"]
     assert share_kept(nouns, "The bakers' season, at sea.") == pytest.approx(2 / 3)
     assert share_kept(["anniversaire"], "Un gâteau d’anniversaire") == 1
-    assert num_repeated("one two three four one two three four five") == 1
 
 
 def test_a_row_has_the_figures_of_its_texts() -> None:
@@ -160,4 +159,4 @@ def test_a_row_has_the_figures_of_its_texts() -> None:
     ]
     steps = [{"steps": [["The", -1.0, "begins", None, ""], [" s", -1, "begins", None, ""], ["ea", -9, ON, 0.01, ""]]}]
     row = figures(answers, [*steps, *steps], {"p": ["sea"]}, has_fragments=False)
-    assert row == ["2", "4", "50.00", "–", "0.50", "0.40", "50%", "0.50", "2.00", "0.200"]
+    assert row == ["2", "4", "50.00", "–", "0.50", "0.40", "50%", "0.167", "2.00", "0.200"]

@@ -113,7 +113,8 @@ class StepReader:
         extra_words = [written for one in added for written in (one["word"], *one["forms"])]
         states = self._once(self._states, cell.lang, cell.n_words, extra_words)
         tokens = self._client.post("/tokenize", {"prompt": answer["text"], "add_special_tokens": False})["tokens"]
-        log_p = self._client.token_logprobs(prompt, tokens)["logprobs"]
+        writer = answer["vocab"].get("adapter")
+        log_p = self._client.token_logprobs(prompt, tokens, model=writer)["logprobs"]
         before, steps = [states.start], list[Step]()
         for token, own in zip(tokens, log_p, strict=True):
             after = states.target(before[-1], token, NO_BUDGET)
@@ -127,7 +128,8 @@ class StepReader:
         places = [place for place in range(len(steps)) if self._is_asked(steps, place)]
         for first in range(0, len(places), ROWS_AT_ONCE):
             few = places[first : first + ROWS_AT_ONCE]
-            for place, row in zip(few, self._client.logprobs([[*prompt, *tokens[:at]] for at in few]), strict=True):
+            rows = self._client.logprobs([[*prompt, *tokens[:at]] for at in few], model=writer)
+            for place, row in zip(few, rows, strict=True):
                 bits = np.zeros(-(-len(row) // 32), dtype=np.int32)
                 states.fill(bits, before[place], NO_BUDGET, self._stops)
                 allowed = np.unpackbits(bits.view(np.uint8), count=len(row), bitorder="little").view(np.bool_)
