@@ -111,6 +111,15 @@ def test_a_word_that_the_model_meant_to_go_on_is_seen_where_asked() -> None:
     assert counts.num_fragments == 1 - counts.num_traps
 
 
+def test_a_possessive_belongs_to_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_steps, "load_word_list", lambda *_: word_list(("der", "Bahn"), "en"))
+    answer = {"prompt": "Was?", "text": "Der Bahn's.", "vocab": {}}
+    service: Any = Scripted({"Der Bahn": ("rot", 0.97)})
+    steps = StepReader(service, "folder").steps(CELL._replace(lang="en"), answer)
+    assert [step.part for step in steps] == [BEGIN, BEGIN, ON, ON, ON, ""]
+    assert count_words(steps) == WordCounts(2, 1, 0)
+
+
 def test_a_text_is_read_as_far_as_the_list_goes_and_another_tokenizer_is_refused() -> None:
     service: Any = Scripted({})
     answer = {"prompt": "Was?", "text": "Der Brot.", "vocab": {}}

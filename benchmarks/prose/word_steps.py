@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.prose.records import Cell, Record
 from vocab.automaton.tokenizer import load_speller
 from vocab.lists.wordlists import load_word_list
+from vocab.marks import APOSTROPHES
 from vocab.matching.list_kinds import PlainStates, states_of
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.options import DEFAULT_OPTIONS
@@ -120,10 +121,13 @@ class StepReader:
             after = states.target(before[-1], token, NO_BUDGET)
             if not after:
                 break
+            text = self._text(token)
             part: Part = "begins" if states.is_in_word(after) else ""
-            if states.continues_word(before[-1], token, after):
+            # To a list the possessive is a beginning of its own.
+            is_possessive = bool(part and steps and steps[-1].part and text.startswith(tuple(APOSTROPHES)))
+            if is_possessive or states.continues_word(before[-1], token, after):
                 part = "continues"
-            steps.append(Step(self._text(token), own, part))
+            steps.append(Step(text, own, part))
             before.append(after)
         places = [place for place in range(len(steps)) if self._is_asked(steps, place)]
         for first in range(0, len(places), ROWS_AT_ONCE):
