@@ -21,6 +21,7 @@ NAMES = {
     "lane": "--model",
     "particles": "--model",
     "soak": "--model",
+    "traps": "--tokenizer",
     "upgrade": "--model",
 }
 """Each benchmark that needs the model, and its option for it."""

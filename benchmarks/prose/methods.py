@@ -32,8 +32,8 @@ class Method(NamedTuple):
     @property
     def searches(self) -> bool:
         """Whether the service is to generate more than it returns, and to say how much."""
-        searches = {"num_beams", "best_of", "search", "rescue"}
-        return self.kind == "service" and not searches.isdisjoint([*self.fields, *self.vocab])
+        asked = {**self.fields, **self.vocab}
+        return self.kind == "service" and any(map(asked.get, ("num_beams", "best_of", "search", "rescue")))
 
 
 SCORE: Final = {"score": True}

@@ -22,9 +22,16 @@ class RefusedError(Exception):
 
 
 def measure_served(
-    client: openai.OpenAI, records: Records, run: str, cell: Cell, prompts: Sequence[str], num_alone: int = NUM_ALONE
+    client: openai.OpenAI,
+    records: Records,
+    run: str,
+    cell: Cell,
+    prompts: Sequence[str],
+    num_alone: int = NUM_ALONE,
+    num_concurrent: int = NUM_CONCURRENT,
 ) -> int:
-    """Asks what is not known yet of a cell; how many answers came.
+    """Asks what is not known yet of a cell, with a seed of its own for each prompt if the method names none; how many
+    answers came.
 
     Raises:
         RefusedError: A request got a 4xx, or an answer that does not say what its search generated.
@@ -49,7 +56,7 @@ def measure_served(
         return True
 
     num_answers = 0
-    with ThreadPoolExecutor(NUM_CONCURRENT) as pool:
+    with ThreadPoolExecutor(num_concurrent) as pool:
         futures = [pool.submit(ask, index, "answer") for index in missing(records, "answer", cell, prompts)]
         try:
             num_answers += sum(future.result() for future in futures)
