@@ -24,7 +24,7 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
     "candidates up to a stop string": {"best_of": 3, "stop": [","]},
     "sentences by posterior": {"vocab": {"search": {"width": 3}, "select": "posterior"}},
     "sentences by likelihood": {"vocab": {"search": {"width": 3}, "end": "sentence"}},
-    "words written again": {"n": 2, "vocab": {"rescue": 0.3}},
+    "words taken back": {"n": 2, "vocab": {"rescue": 0.3, "score": True}},
     "no field at all": {"vocab": {"score": True}},
     "a sample that may repeat itself": {"vocab": {"score": True}, "temperature": 0.7, "no_repeat_ngram_size": 0},
     "the likeliest token each time": {"vocab": {"score": True}, "temperature": 0},
@@ -102,6 +102,37 @@ def test_a_search_is_streamed_by_sentences(service: Service) -> None:
     parts = [choice.delta.content for chunk in chunks for choice in chunk.choices if choice.delta.content]
     assert len(parts) > 1
     assert all(part.rstrip()[-1] in ".!?…" for part in parts[:-1])
+
+
+def test_words_are_taken_back_by_default_where_a_tokenizer_splits_them(service: Service) -> None:
+    """The same in a stream and whole, with penalties, biases and log probabilities, and alike at the same seed."""
+    vocab: dict[str, Any] = {"lang": "es", "n_words": 1000}
+    num_words = 0
+    for seed, fields in enumerate(
+        ({}, {"presence_penalty": 0.5, "logit_bias": {"17": 5}}, {"logprobs": True, "top_logprobs": 2}, {"n": 3})
+    ):
+        asked = {"max_tokens": 40, "seed": seed, "extra_body": {"vocab": vocab}, **fields}
+        whole = service.start("Háblame de tu familia.", **asked)
+        block = whole.model_extra["vocab"]
+        num_words += block["rescue"]["num_words"]
+        assert block["rescue"]["num_tokens"] >= block["rescue"]["num_words"]
+        assert whole.usage.completion_tokens <= 40 * fields.get("n", 1)
+        for choice in whole.choices:
+            assert_only_listed_words(choice.message.content, "es", 1000, end="sentence", layout="prose")
+            if choice.logprobs is not None:
+                tokens = "".join(entry.token for entry in choice.logprobs.content)
+                assert tokens.removesuffix("<|im_end|>") == choice.message.content
+        texts = [""] * len(whole.choices)
+        for chunk in service.start("Háblame de tu familia.", stream=True, **asked):
+            streamed = (chunk.model_extra or {}).get("vocab")
+            for choice in chunk.choices:
+                texts[choice.index] += choice.delta.content or ""
+        assert texts == [choice.message.content for choice in whole.choices]
+        assert streamed == block
+    assert num_words > 0
+    for other in ({**vocab, "rescue": False}, {"lang": "en", "n_words": 1000}):
+        answer = service.start("Hello", max_tokens=10, extra_body={"vocab": other})
+        assert "rescue" not in answer.model_extra["vocab"]
 
 
 def test_what_was_not_asked_for_is_not_said(service: Service) -> None:

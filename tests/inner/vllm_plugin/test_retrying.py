@@ -19,7 +19,7 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 from tests.vocab.vllm_plugin.test_kv_fork import BLOCK_SIZE, FULL, NUM_TOKENS, PROMPT, WINDOW, EngineWorld
 from vocab.decoding.retry import Draw
 from vocab.matching.log_mass import NUM_REFUSED, REFUSED_AT, mark, pack
-from vocab.vllm_plugin.retrying import RETRYING, Retries, retry_args
+from vocab.vllm_plugin.retrying import RETRYING, Retries, _texts, retry_args
 
 
 class Grammar(StructuredOutputGrammar):
@@ -201,6 +201,7 @@ def test_what_is_taken_back_is_nowhere_and_what_stays_comes_once(
     for group in "ab":
         reports = [engine.reports[name] for number, name in enumerate(names) if "ab"[number % 2] == group]
         assert max(one.num_tokens for one in reports if one is not None) == num_lost[group]
+    assert not _texts[engine.scheduler], "what ended is forgotten"
     # What is in the prefix cache is what its name says.
     for name in names:
         engine.ask(f"again {name}", list(engine.requests[name].all_token_ids))
