@@ -42,7 +42,7 @@ def sentences(text: str) -> list[str]:
 def test_new_words_are_those_of_the_answers_block_and_no_more(service: Service) -> None:
     words = load_word_list("en", None)
     checker, seen = TextChecker(words, ListOptions(), 1000), 0
-    for answer in answers(service, {"new_words": {"n_words": REACH, "per_100": 5, "max": 3}}, temperature=1.0):
+    for answer in answers(service, {"new_words": {"n_words": REACH, "per_100": 5, "max": 3}}, 12, temperature=1.0):
         assert answer.vocab is not None
         result = answer.vocab["new_words"]
         found = {answer.text[word.start : word.end] for word in checker.check(answer.text).not_allowed}

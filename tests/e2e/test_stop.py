@@ -29,7 +29,11 @@ def ask(service: Service, lang: str, *, stop: list[str] | None = None, stream: b
     question = ASKED.get(lang) or QUESTIONS[lang]
     sampling = {"temperature": 0, "presence_penalty": 0, "max_tokens": 48}
     given = {} if stop is None else {"stop": stop}
-    return service.ask(question, {"lang": lang, "n_words": N_WORDS}, stream=stream, **given, **sampling, **fields)
+    vocab: dict[str, Any] = {"lang": lang, "n_words": N_WORDS}
+    if lang == "fr":
+        # With words taken back, this model's likeliest answer has no long one.
+        vocab["rescue"] = False
+    return service.ask(question, vocab, stream=stream, **given, **sampling, **fields)
 
 
 def stops_of(text: str) -> dict[str, list[str]]:
