@@ -317,10 +317,7 @@ def check_max_tokens(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
 
 
 def _last_user_text(body: ChatBody) -> str:
-    """Return the text of the last user message, its parts as lines; none where there is no such message, or it is long.
-
-    A completion has no messages.
-    """
+    """Return the text of the last user message, its parts as lines; none of a long one, and where there is none."""
     messages = [message for message in body.get("messages", ()) if message["role"] == "user"]
     content = messages[-1]["content"] if messages else ""
     text = content if isinstance(content, str) else "\n".join(part["text"] for part in content or ())

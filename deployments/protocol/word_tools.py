@@ -196,13 +196,7 @@ def read_tool(model: type[ToolFields], body: Any, *, served: ServedModel) -> Too
             '\'vocab\' is missing: name a word list, as in {"vocab": {"lang": "en", "n_words": 1000}}.', "vocab"
         )
     if request.vocab is not None:
-        if request.vocab.prompt_words:
-            raise BadRequestError(
-                "'vocab.prompt_words' is about the prompt of an answer, and a word tool keeps to its list: leave it "
-                "out, or name words in 'extra_words'.",
-                "vocab.prompt_words",
-            )
-        for name in sorted(_OF_ANSWERS):
+        for name in sorted((*_OF_ANSWERS, "prompt_words")):
             if getattr(request.vocab, name) is not None:
                 raise BadRequestError(
                     f"'vocab.{name}' is about how an answer is written. Leave it out.", f"vocab.{name}"
