@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
@@ -14,7 +15,7 @@ from vocab.decoding.select import Select
 from vocab.lists.levels import resolve_level
 from vocab.lists.wordlists import AskedSource, Source, Unit
 from vocab.options import Case, End, Layout, ListOptions, Punctuation, Segmentation
-from vocab.text.changes import ListChanges
+from vocab.text.changes import ListChanges, PromptWord, words_and_forms
 
 ChatBody: TypeAlias = dict[str, Any]
 """A validated OpenAI chat request, or a completion, which has a ``prompt`` in place of the ``messages``: JSON types
@@ -87,6 +88,8 @@ class VocabularySpec(BaseModel):
         words: The client's own list, in rank order, instead of a list of that name.
         extra_words: Allowed whatever N.
         exclude_words: Left out, in every form.
+        prompt: A text whose own words are allowed too, as ``PromptReader`` finds them; None for none, and in a
+            vocabulary whose ``extra_words`` have them.
         case, numbers, punctuation, layout, end, segmentation: See ``ListOptions``. By default an answer ends with a
             sentence, or with a word where there are no marks.
     """
@@ -103,6 +106,7 @@ class VocabularySpec(BaseModel):
     words: tuple[str, ...] | None = None
     extra_words: tuple[str, ...] = ()
     exclude_words: tuple[str, ...] = ()
+    prompt: str | None = None
     case: Case = "auto"
     numbers: bool = False
     punctuation: Punctuation = "standard"
@@ -128,6 +132,11 @@ class VocabularySpec(BaseModel):
         meant = resolve_level(self.level, self.lang, wordlist_dir)
         changes = {"level": None, "lang": meant.lang, "n_words": meant.n_words, "words": meant.words}
         return self.model_copy(update=changes)
+
+    def with_words_of_prompt(self, found: Sequence[PromptWord]) -> Self:
+        """Return the vocabulary with what was found in its prompt as extra words."""
+        extra_words = dict.fromkeys((*self.extra_words, *words_and_forms(found)))
+        return self.model_copy(update={"extra_words": tuple(extra_words), "prompt": None})
 
     @property
     def options(self) -> ListOptions:
@@ -253,6 +262,7 @@ class ResolvedVocabulary(BaseModel):
         unit: As asked for.
         fewest_tokens: Tokens of the shortest text, end-of-text token included; a smaller ``max_tokens`` cannot be
             served.
+        prompt_words: What the prompt allowed; None where it was not asked.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -265,6 +275,7 @@ class ResolvedVocabulary(BaseModel):
     n_words: int = Field(ge=1)
     unit: Unit = "form"
     fewest_tokens: int = Field(ge=1)
+    prompt_words: tuple[PromptWord, ...] | None = None
 
     @property
     def id(self) -> str:

@@ -97,6 +97,14 @@ class RunningWord(TypedDict):
     """Where it was asked for; null for a word without Chinese characters, and where it is not known."""
 
 
+class PromptWord(TypedDict):
+    word: str
+    rank: int
+    """In the language's list."""
+    forms: list[str]
+    """Its other forms that are allowed too."""
+
+
 class CheckReport(TypedDict):
     object: Literal["vocabulary.report"]
     file: str | None
@@ -121,6 +129,8 @@ class CheckReport(TypedDict):
     new_words: list[NewWord]
     words: NotRequired[list[RunningWord]]
     """Where it was asked for: all words, numbers and symbols in their order; the first 100,000."""
+    prompt_words: NotRequired[list[PromptWord]]
+    """Where a prompt was given: what it allows."""
 
 
 class PromptTokensDetails(TypedDict):

@@ -55,6 +55,7 @@ class WrittenText(BaseModel):
     num_distinct_words: int
     max_rank: int
     missing_words: Annotated[list[str], Field(description="Those of must_use that the text lacks.")]
+    prompt_words: Annotated[list[str], Field(description="Words of the prompt that were allowed, with their forms.")]
 
 
 class UnlistedWord(BaseModel):
@@ -102,16 +103,19 @@ class Tools:
         max_tokens: Annotated[int | None, Field(ge=1, description="An English word takes about 1.3.")] = None,
         must_use: Annotated[list[str] | None, Field(description="Words that the text is to have.")] = None,
         max_sentence_words: Annotated[int | None, Field(ge=2, description="Words of a sentence at most.")] = None,
+        prompt_words: Annotated[bool, Field(description="Whether words of the prompt are allowed too.")] = False,
     ) -> WrittenText:
         """Write a text whose every word is in a word list, with the service's own model."""
         required = [{"word": word} for word in must_use or ()] or None
         asked = {**vocab.members(), "must_use": required, "max_sentence_words": max_sentence_words}
+        asked["prompt_words"] = prompt_words or None
         body = {"messages": [{"role": "user", "content": prompt}], "vocab": asked, "max_tokens": max_tokens}
         answer = await self._service.post("/v1/chat/completions", body)
         [choice], block = answer["choices"], answer["vocab"]
         missing = [word["word"] for word in block.get("must_use", ()) if word["used"] < word["count"]]
         written = {"text": choice["message"]["content"] or "", "finish_reason": choice["finish_reason"]}
-        return WrittenText.model_validate({**block, **written, "missing_words": missing})
+        allowed = [one["word"] for one in block.get("prompt_words", ())]
+        return WrittenText.model_validate({**block, **written, "missing_words": missing, "prompt_words": allowed})
 
     async def check_text(self, text: str, vocab: WordList) -> CheckedText:
         """Check which words of a text are not in a word list."""

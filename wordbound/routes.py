@@ -63,6 +63,7 @@ class Vocab(TypedDict, total=False):
     end: End
     segmentation: Segmentation
     adapter: str | None
+    prompt_words: bool | str
 
 
 class GlossaryEntry(TypedDict):

@@ -33,7 +33,6 @@ from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.deployment import Vocabulary
-from vocab.errors import VocabularyError
 from vocab.lists.wordlists import paths_in
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 from vocab.vllm_plugin import use_plugin
@@ -205,9 +204,7 @@ class Coordinator:
         self._num_begun: dict[str, int] = {}
         self._vocabulary = SingleFlight(1)
 
-    async def resolve_or_refuse(
-        self, spec: VocabularySpec, owner: str = NO_OWNER
-    ) -> ResolvedVocabulary | VocabularyError:
+    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary | Exception:
         return await (await self._get_vocabulary()).resolve_or_refuse(spec, owner)
 
     async def fetch(self, digest: str) -> bytes:

@@ -23,7 +23,7 @@ from deployments.protocol.listed_json import json_field, listed_schema
 from deployments.protocol.rules import asked_of, check_together
 from deployments.protocol.validation import json_schema, member_names, unknown_name, validate
 from deployments.protocol.vocabulary import VocabularyFields, without_bad_words
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_PROMPT_CHARS, Limits
 from deployments.settings.service import Settings
 
 _VOCABULARY: Final = member_names(VocabularyFields)
@@ -181,6 +181,14 @@ class ChatRequestReader:
             raise BadRequestError("'min_tokens' must not be larger than 'max_tokens'.", "min_tokens")
         self._check_logprobs(body)
         vocabulary = request.vocabulary()
+        if vocabulary is not None and request.vocab is not None and request.vocab.prompt_words:
+            if request.vocab.prompt_words is not True:
+                raise BadRequestError(
+                    "'vocab.prompt_words' must be true or false here, where the last user message is the prompt: a "
+                    "text is for a check.",
+                    "vocab.prompt_words",
+                )
+            vocabulary = vocabulary.model_copy(update={"prompt": _last_user_text(body)})
         if vocabulary is not None and (bad_words := fields.pop("bad_words", None)):
             del body["bad_words"]
             vocabulary = without_bad_words(vocabulary, bad_words)
@@ -262,6 +270,12 @@ class CompletionRequestReader(ChatRequestReader):
                 "so in the prompt.",
                 "vocab.hint",
             )
+        if request.vocabulary is not None and request.vocabulary.prompt is not None:
+            raise BadRequestError(
+                "'vocab.prompt_words' reads the last user message of a chat, and a completion has none: leave it out, "
+                "or name the words in 'extra_words'.",
+                "vocab.prompt_words",
+            )
         if num_prompts(body) > 1 and not decoding.is_plain:
             raise BadRequestError(
                 "'prompt' must be one prompt for a search, or where a score is asked for: send several requests.",
@@ -300,6 +314,14 @@ def check_max_tokens(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
         if chat.vocabulary is not None and chat.vocabulary.end == "sentence":
             message += ' An answer that need not end with a sentence may be shorter: {"vocab": {"end": "word"}}.'
         raise BadRequestError(message, "max_tokens")
+
+
+def _last_user_text(body: ChatBody) -> str:
+    """Return the text of the last user message, its parts as lines; none of a long one, and where there is none."""
+    messages = [message for message in body.get("messages", ()) if message["role"] == "user"]
+    content = messages[-1]["content"] if messages else ""
+    text = content if isinstance(content, str) else "\n".join(part["text"] for part in content or ())
+    return text if len(text) <= MAX_PROMPT_CHARS else ""
 
 
 def _unknown_field(name: str, known: list[str]) -> BadRequestError:

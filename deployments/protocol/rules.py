@@ -77,6 +77,8 @@ RULES: Final = (
     Rule.of("vocab.search", _NO_SEARCH + "min_tokens stop stop_token_ids"),
     # A text may go on from its middle, or end at a string; JSON may not. Its names and marks repeat.
     Rule.of(LISTED_JSON, " ".join(("continue_final_message no_repeat_ngram_size stop vocab.layout", *AUTHOR_FIELDS))),
+    # What a tool is called with stays within the list that its owner chose.
+    Rule.of("tools", "vocab.prompt_words"),
     Rule.of(VOCABULARY, "echo", "a vocabulary, for the prompt may hold any words"),
     # They would take the logits of the whole prompt at once, 1 GB for 1,000 tokens of 262,144 each.
     Rule.of("logprobs", "echo", "'logprobs', for those of a prompt are not available here"),
@@ -137,6 +139,7 @@ def asked_of(body: ChatBody, decoding: Decoding, vocabulary: VocabularySpec | No
         SEARCH: not decoding.is_plain,
         "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),
         "vocab.layout": vocabulary is not None and vocabulary.layout == "lines",
+        "vocab.prompt_words": vocabulary is not None and vocabulary.prompt is not None,
         VOCABULARY: vocabulary is not None,
         LISTED_JSON: vocabulary is not None and json_field(body) is not None,
         SEVERAL_PROMPTS: num_prompts(body) > 1,

@@ -12,7 +12,7 @@ from deployments.contract import AUTO_ADAPTER, VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.decoding import AuthorMembers, DecodingMembers
 from deployments.protocol.validation import INT64_MAX, AtMost, Body, ModelName, at_most, expected_error
-from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES, MAX_WORD_CHARS
+from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES, MAX_PROMPT_CHARS, MAX_WORD_CHARS
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.levels import BANDS, language_of_level
@@ -95,6 +95,9 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
     adapter: ModelName | None = None
     """The adapter that writes: ``auto``, one that was trained for such lists, if there is one (the default); its name;
     or null for none."""
+    prompt_words: bool | Annotated[str, Field(max_length=MAX_PROMPT_CHARS)] | None = None
+    """Whether words of the last user message that are not listed are allowed too, at most eight, with their listed
+    forms; of a check, the text of the prompt. The answer names them."""
 
     def spec(self) -> VocabularySpec:
         """Check the members of ``vocab`` together, and return the ``VocabularySpec`` that they ask for.
@@ -115,6 +118,12 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
                 "vocab.unit",
             )
         self._check_source()
+        if self.prompt_words and self.words is not None and self.lang is None:
+            raise BadRequestError(
+                "'vocab.prompt_words' needs the language of 'words', whose own list knows the words of a prompt: name "
+                "it by 'lang', or name the words in 'extra_words'.",
+                "vocab.prompt_words",
+            )
         if self.words is not None and self.lang is not None:
             try:
                 check_language(self.lang)

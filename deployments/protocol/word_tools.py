@@ -196,7 +196,7 @@ def read_tool(model: type[ToolFields], body: Any, *, served: ServedModel) -> Too
             '\'vocab\' is missing: name a word list, as in {"vocab": {"lang": "en", "n_words": 1000}}.', "vocab"
         )
     if request.vocab is not None:
-        for name in sorted(_OF_ANSWERS):
+        for name in sorted((*_OF_ANSWERS, "prompt_words")):
             if getattr(request.vocab, name) is not None:
                 raise BadRequestError(
                     f"'vocab.{name}' is about how an answer is written. Leave it out.", f"vocab.{name}"
@@ -255,7 +255,13 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
             raise BadRequestError(
                 f"'vocab.{name}' says how a text is written, and this one is there: leave it out.", f"vocab.{name}"
             )
-    spec = spec.model_copy(update={"numbers": members is None or members.numbers is not False})
+    prompt = None if members is None else members.prompt_words or None
+    if prompt is True:
+        raise BadRequestError(
+            "'vocab.prompt_words' must be a text here, the prompt whose words the text may have besides.",
+            "vocab.prompt_words",
+        )
+    spec = spec.model_copy(update={"numbers": members is None or members.numbers is not False, "prompt": prompt})
     new_words = clean_entries(request.new_words or (), "new_words", unspaced_language(spec.lang))
     with_words, form = bool(request.words), request.format or "json"
     if with_words and form != "json":

@@ -49,6 +49,10 @@ MAX_CHANGED_WORDS: Final = 1000
 """Entries of ``vocab.extra_words``, and of ``vocab.exclude_words``. Costs 0.1 ms each when they are new. Set by the
 names of a long novel, some hundreds."""
 
+MAX_PROMPT_CHARS: Final = 4_000
+"""Of a prompt whose words ``vocab.prompt_words`` allows. Costs 1 ms of a thread. One that counts has fewer than 60
+words, and is shorter."""
+
 MAX_CHOICES: Final = 1000
 """Entries of ``structured_outputs.choice``. Costs a branch of a grammar each. An enumeration is far smaller."""
 

@@ -23,7 +23,6 @@ from deployments.ray_private import by_grpc, has_no_replica
 from deployments.settings.keys import NO_OWNER
 from deployments.single_flight import SingleFlight, Watch, abandon
 from deployments.vocabulary.queries import Question
-from vocab.errors import VocabularyError
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -62,8 +61,8 @@ class VocabularyClient:
         is the name of the key that asks: keys take turns, and have lists of their own to compile in an hour.
 
         Raises:
-            VocabularyError: Those of ``Vocabulary.resolve``.
-            OverloadedError: The deployment cannot be reached, and nobody has asked for this vocabulary here.
+            VocabularyError, OverloadedError: Those of ``Vocabulary.resolve``; the deployment cannot be reached, and
+                nobody has asked for this vocabulary here.
         """
         # Not the specification itself: a client's own list may have a megabyte.
         digest = hashlib.sha256(spec.model_dump_json().encode()).digest()
@@ -76,14 +75,12 @@ class VocabularyClient:
         # From when it was asked for: a compile may take as long as a file needs to be replaced.
         asked_at = self._clock()
         try:
-            resolved: ResolvedVocabulary | VocabularyError = await self._ask(
-                self._by_grpc.resolve_or_refuse, spec, owner
-            )
+            resolved: ResolvedVocabulary | Exception = await self._ask(self._by_grpc.resolve_or_refuse, spec, owner)
         except OverloadedError:
             if (known := self._last.get(digest)) is None:
                 raise
             return known, asked_at
-        if isinstance(resolved, VocabularyError):
+        if isinstance(resolved, Exception):
             raise resolved
         self._last[digest] = resolved
         return resolved, asked_at

@@ -19,6 +19,7 @@ from cachetools import LRUCache
 from limits import RateLimitItemPerHour
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.errors import OverloadedError
 from deployments.metrics import COMPILE_SECONDS, LISTS
 from deployments.process_setup import run_ready_hook, set_up_process
 from deployments.rates import IN_MEMORY, Rates
@@ -54,6 +55,7 @@ class Vocabulary:
         self._settings = settings
         self._store = store
         self._compiler = compiler
+        self.lists = ListQueries(settings.wordlist_dir, settings.limits)
         self._known = SingleFlight(settings.max_cached_vocabularies, cancels_unwanted=True)
         self._measured = SingleFlight(settings.max_cached_vocabularies, cancels_unwanted=True)
         self._last_good: LRUCache[Hashable, _LastGood] = LRUCache(MAX_LAST_GOOD)
@@ -90,8 +92,11 @@ class Vocabulary:
             CompileError: It could not be compiled; CompileTimeoutError where it took too long,
                 CompileQueueError where too much of the owner waits.
             ArtefactError: Its artefact could not be written.
+            OverloadedError: Too much of the owner waits for the prompt's words.
         """
         asked, spec = spec, await asyncio.to_thread(spec.resolve_level, self._settings.wordlist_dir)
+        prompt_words = None if spec.prompt is None else await self.lists.prompt_words(spec, owner)
+        spec = spec.with_words_of_prompt(prompt_words or ())
         base = await self._list(spec, owner)
         changes = await self._changes(base, spec, owner)
         n_words = spec.n_words or base.num_ranks
@@ -114,15 +119,14 @@ class Vocabulary:
             n_words=n_words,
             unit=spec.unit,
             fewest_tokens=max(fewest, 1),
+            prompt_words=prompt_words,
         )
 
-    async def resolve_or_refuse(
-        self, spec: VocabularySpec, owner: str = NO_OWNER
-    ) -> ResolvedVocabulary | VocabularyError:
+    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary | Exception:
         """Like ``resolve``, but return the error: one that is raised fills Serve's log with tracebacks."""
         try:
             return await self.resolve(spec, owner)
-        except VocabularyError as error:
+        except (VocabularyError, OverloadedError) as error:
             return error.with_traceback(None)
 
     async def fetch(self, digest: str) -> bytes:
@@ -235,17 +239,16 @@ class VocabularyDeployment:
 
     async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]  # Serve awaits a constructor
         self._vocabulary = await Vocabulary.create(settings)
-        self._lists = ListQueries(settings.wordlist_dir, settings.limits)
         run_ready_hook()
 
-    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | VocabularyError:
+    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | Exception:
         return await self._vocabulary.resolve_or_refuse(spec, owner)
 
     async def fetch(self, digest: str) -> bytes:
         return await self._vocabulary.fetch(digest)
 
     async def answer_or_refuse(self, question: Question, owner: str) -> bytes | Exception:
-        return await self._lists.answer_or_refuse(question, owner)
+        return await self._vocabulary.lists.answer_or_refuse(question, owner)
 
 
 def _digest(words: tuple[str, ...]) -> bytes:

@@ -4,12 +4,12 @@ import asyncio
 import gc
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Condition, Lock
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from cachetools import LRUCache, cached
 
@@ -17,7 +17,7 @@ from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.settings.keys import NO_OWNER
-from deployments.settings.limits import Limits
+from deployments.settings.limits import MAX_CHANGED_WORDS, Limits
 from vocab.errors import VocabularyError
 from vocab.lists.cleaned import cleaned_languages
 from vocab.lists.lemmas import KnownLemmas, group_by_lemma
@@ -38,8 +38,10 @@ from vocab.matching.structure.answers import listed_strings
 from vocab.matching.structure.schema import PreparedSchema
 from vocab.options import Case, ListOptions
 from vocab.readings import check_readings, has_readings, readings_of
+from vocab.text.changes import PromptWord
 from vocab.text.checker import ListForms, TextChecker
 from vocab.text.formats import MAX_PLACES, Format, NamedReport, render_reports
+from vocab.text.prompt_words import REACH, PromptReader, language_list
 
 THREADS: Final = 2
 """Keys take turns in them; one key has one of them at most, so that the next does not wait for its long question."""
@@ -55,6 +57,9 @@ MAX_CACHED_BYTES: Final = 128 * 2**20
 
 _FORM_BYTES: Final = 80
 """Of what a list's checker knows of a word, beside the word."""
+
+_LEMMA_BYTES: Final = 100
+"""Of what the reader of prompts knows of a word, beside the word."""
 
 Stamp: TypeAlias = tuple[int, int, int] | None
 """Changes with a list's file; None for a list without one."""
@@ -87,6 +92,9 @@ class AskCheck(NamedTuple):
 
 Question: TypeAlias = AskVocabularies | AskWords | AskCheck
 
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
 
 class _CachedList:
     """A list, and its forms where a check has asked for them."""
@@ -96,6 +104,7 @@ class _CachedList:
         self._options = options
         self._lock = Lock()
         self._forms: ListForms | None = None
+        self._prompts: PromptReader | None = None
 
     def forms(self) -> ListForms:
         """Return the forms of the list's words; made once."""
@@ -103,11 +112,18 @@ class _CachedList:
             self._forms = self._forms or ListForms(self.word_list, self._options)
             return self._forms
 
+    def prompts(self) -> PromptReader:
+        """Return the reader of prompts by the list; made once."""
+        forms = self.forms()
+        with self._lock:
+            self._prompts = self._prompts or PromptReader(self.word_list, forms)
+            return self._prompts
+
 
 def _num_bytes(cached_list: _CachedList) -> int:
-    """Estimate the bytes of the words with their forms, also where these are not made yet."""
+    """Estimate the bytes of the words with their forms and lemmas, also where these are not made yet."""
     words = cached_list.word_list.words
-    return sum(map(sys.getsizeof, words)) + len(words) * _FORM_BYTES
+    return sum(map(sys.getsizeof, words)) + len(words) * _FORM_BYTES + min(len(words), REACH) * _LEMMA_BYTES
 
 
 def _read_list(
@@ -143,9 +159,20 @@ class ListQueries:
             OptionsError: A word is both added and left out.
             OverloadedError: Too many wait, or this one has waited too long, or would.
         """
+        return await self._in_turn(self._answer, question, owner)
+
+    async def prompt_words(self, spec: VocabularySpec, owner: str = NO_OWNER) -> tuple[PromptWord, ...]:
+        """Return the words of a vocabulary's prompt that it is to allow besides; its level has been resolved.
+
+        Raises:
+            WordListError, OverloadedError: As ``answer``.
+        """
+        return await self._in_turn(self._prompt_words, spec, owner)
+
+    async def _in_turn(self, work: Callable[[Asked], Answer], asked: Asked, owner: str) -> Answer:
         try:
             async with self._semaphore.take(1, owner):
-                future = asyncio.wrap_future(self._pool.submit(self._answer, question))
+                future = asyncio.wrap_future(self._pool.submit(work, asked))
                 try:
                     return await asyncio.shield(future)
                 finally:
@@ -201,20 +228,28 @@ class ListQueries:
         """Check a text against a list; return the report in the form asked for."""
         spec = asked.spec.resolve_level(self._folder)
         found = self._load(spec)
-        word_list, forms = found.word_list, found.forms()
+        word_list = found.word_list
         spec.changes.check(word_list.language)
+        prompt_words = None if spec.prompt is None else self._prompt_words(spec, found)
+        spec = spec.with_words_of_prompt(prompt_words or ())
         if asked.with_readings:
             check_readings(word_list.language)
-        n_words = spec.n_words or word_list.num_ranks
-        checker = TextChecker(word_list, spec.options, n_words, spec.changes, asked.new_words, forms=forms)
+        checker = _checker(found, spec, asked.new_words)
         text, pointers = asked.text, tuple[str, ...]()
         if asked.schema is not None:
             text, pointers = listed_strings(asked.schema, text)
-        report = checker.check(text, with_lemmas=asked.with_words)
+        report = replace(checker.check(text, with_lemmas=asked.with_words), prompt_words=prompt_words)
         if asked.with_readings:
             words = report.words[:MAX_PLACES] if asked.form == "json" else report.words
             report = replace(report, readings=readings_of(text, [word[:2] for word in words], word_list.language))
         return render_reports([NamedReport(None, report, pointers)], asked.form).encode()
+
+    def _prompt_words(self, spec: VocabularySpec, found: _CachedList | None = None) -> tuple[PromptWord, ...]:
+        found = found or self._load(spec)
+        lang = language_list(found.word_list)
+        known = found if lang is None else self._load(VocabularySpec(lang=lang, safe=spec.safe))
+        allowed, room = _checker(found, spec), MAX_CHANGED_WORDS - len(spec.extra_words)
+        return known.prompts().read(spec.prompt or "", allowed, spec.exclude_words, room=room)
 
     def _load(self, spec: VocabularySpec) -> _CachedList:
         """Return a list, from the cache or read; a client's own list is not cached."""
@@ -238,6 +273,11 @@ def stamp_of(lang: str, source: AskedSource, wordlist_dir: Path | None) -> Stamp
         return None
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _checker(found: _CachedList, spec: VocabularySpec, new_words: Sequence[str] = ()) -> TextChecker:
+    n_words = spec.n_words or found.word_list.num_ranks
+    return TextChecker(found.word_list, spec.options, n_words, spec.changes, new_words, forms=found.forms())
 
 
 def _list_object(name: str, kind: str, source: str, languages: Sequence[str]) -> dict[str, Any]:

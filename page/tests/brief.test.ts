@@ -7,6 +7,7 @@ import {
   MIN_WORDS,
   placeOfWords,
   SIZES,
+  toggled,
   vocabOf,
   wordsOfPlace,
   wordsTyped,
@@ -49,6 +50,12 @@ test("levels are steps too, in the order of their numbers, and a list of one's o
 
 test("typed words are divided at commas and lines, and told once", () => {
   assert.deepEqual(wordsTyped(" Anna, in front of;anna\n,geranium "), ["anna", "in front of", "geranium"]);
+});
+
+test("a word of the prompt is allowed with its forms, and taken back with them", () => {
+  const map = { word: "map", rank: 1_755, forms: ["maps"] };
+  assert.deepEqual(toggled(["Anna", "maps"], map), ["Anna", "map", "maps"]);
+  assert.deepEqual(toggled(["map", "Anna", "maps"], map), ["Anna"]);
 });
 
 test("an excluded word is not added", () => {

@@ -36,6 +36,7 @@ from deployments.ingress.replicas import Backend
 from deployments.settings.limits import Limits
 from deployments.vocabulary.queries import AskCheck, ListQueries, Question
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
+from vocab.text.changes import PromptWord
 
 WORDS = ("one ", "two ", "three")
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
@@ -97,6 +98,8 @@ class StandIn(Backend):
             n_words=spec.n_words or NUM_WORDS,
             unit=spec.unit,
             fewest_tokens=FEWEST_TOKENS,
+            # The whole prompt, for a word.
+            prompt_words=None if spec.prompt is None else (PromptWord(spec.prompt, 1755),),
         )
 
     async def ask(self, question: Question, owner: str) -> bytes:

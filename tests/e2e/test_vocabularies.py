@@ -30,6 +30,7 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"vocab": {"unit": "lemma", "punctuation": "basic"}},
     {"n": 2, "temperature": 1.5},
     {"vocab": {"rescue": True}},
+    {"vocab": {"prompt_words": True, "must_use": [{"word": "Anna"}]}},
 )
 """Members that say how a text is written."""
 
@@ -66,6 +67,9 @@ def _write_and_check(http: httpx.Client, lang: str, number: int) -> None:
     result = answer.json()["vocab"]
     new_words = [word["word"] for word in result.get("new_words", ())]
     vocab = {"lang": lang, "n_words": 500, **{name: controls[name] for name in OF_LISTS if name in controls}}
+    if controls.get("prompt_words"):
+        vocab["prompt_words"] = messages[0]["content"]
+        assert lang != "en" or [word["word"] for word in result["prompt_words"]] == ["garden"]
     # Those that have to occur need not be listed.
     vocab["extra_words"] = [*vocab.get("extra_words", ()), *(word["word"] for word in result.get("must_use", ()))]
     for choice in answer.json()["choices"]:

@@ -61,6 +61,23 @@ def test_a_brief_becomes_a_text_of_listed_words(page: Page) -> None:
     expect(page.get_by_role("img", name=re.compile("^100% of"))).to_be_visible()
 
 
+def test_words_of_the_brief_that_the_list_lacks_can_be_allowed(page: Page) -> None:
+    about = page.get_by_label("What should it be about?")
+    about.fill("A story about a dog who has maps")
+    offered = page.get_by_role("group", name="Words of the brief that are not in the list").get_by_role("button")
+    expect(offered).to_have_text([re.compile(r"^maps \(rank [\d,]+\)$")])
+    offered.click()
+    expect(offered).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_label("Names and other words that may come")).to_have_value("maps, map, mapped")
+    write(page, "The map")
+    expect(word(page, "map")).to_have_attribute("data-reason", "added")
+    assert_accessible(page)
+    offered.click()
+    expect(word(page, "map")).to_have_attribute("data-reason", "rare")
+    about.fill("A story about a dog")
+    expect(offered).to_have_count(0)
+
+
 def test_a_word_under_the_pointer_tells_what_it_is(page: Page) -> None:
     write(page, NOT_LISTED)
     word(page, "ate").hover(force=True)

@@ -21,6 +21,7 @@ from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import KEY, LIMITS, MODEL
 from tests.pages import ROOT, blocks_run_by
 from tests.wordbound.cli.conftest import ScriptedBackend, StandInService, assert_refused, closed_port, serving
+from vocab.text.changes import PromptWord
 from wordbound import AsyncClient
 from wordbound.cli import app
 
@@ -125,6 +126,7 @@ async def test_a_text_is_written_within_the_list(
 ) -> None:
     used = [{"word": "dog", "count": 1, "used": 1}, {"word": "sea", "count": 1, "used": 0}]
     monkeypatch.setitem(service.backend.block, "must_use", used)
+    monkeypatch.setitem(service.backend.block, "prompt_words", [{"word": "map", "rank": 1755, "forms": ["maps"]}])
     told = await call(
         assistant,
         "write",
@@ -133,6 +135,7 @@ async def test_a_text_is_written_within_the_list(
         max_tokens=50,
         must_use=["dog", "sea"],
         max_sentence_words=9,
+        prompt_words=True,
     )
     assert told == {
         "text": "The dog was happy.",
@@ -141,10 +144,13 @@ async def test_a_text_is_written_within_the_list(
         "num_distinct_words": 4,
         "max_rank": 943,
         "missing_words": ["sea"],
+        "prompt_words": ["map"],
     }
     assert service.body["messages"] == [{"role": "user", "content": "A story"}]
     assert service.body["max_tokens"] == 50
-    author = service.backend.calls[-1].decoding.author
+    call_made = service.backend.calls[-1]
+    assert call_made.vocabulary is not None and call_made.vocabulary.prompt_words == (PromptWord("A story", 1755),)
+    author = call_made.decoding.author
     assert author is not None
     assert (author.max_sentence_words, [one.word for one in author.must_use]) == (9, ["dog", "sea"])
     assert (await call(assistant, "write", prompt="A story", vocab={"level": "top-1000", "lang": "en"}))["text"]

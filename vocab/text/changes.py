@@ -1,9 +1,9 @@
 """A request's own small changes to a list, words added and words left out, which need no compile of the list."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from vocab.errors import OptionsError
 from vocab.lists.wordlists import WordList
@@ -37,6 +37,22 @@ class ListChanges:
 
 
 NO_CHANGES: Final = ListChanges()
+
+
+class PromptWord(NamedTuple):
+    """A word that a prompt allows: as the language's list has it, its rank there, and the other forms allowed."""
+
+    word: str
+    rank: int
+    forms: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {"word": self.word, "rank": self.rank, "forms": list(self.forms)}
+
+
+def words_and_forms(found: Sequence[PromptWord]) -> tuple[str, ...]:
+    """Return all that a prompt's words allow, for ``extra_words``."""
+    return tuple(written for one in found for written in (one.word, *one.forms))
 
 
 def fold(word: str, language: str) -> str:

@@ -118,8 +118,8 @@ class TextChecker:
 
         return NearestWords(self._list, self._n_words, self._left_out, self._extra_words)
 
-    def check(self, text: str, *, with_lemmas: bool = False) -> TextReport:
-        """Check a text: report its words, whether each is allowed, and what is known of the others.
+    def check(self, text: str, *, with_lemmas: bool = False, with_notes: bool = True) -> TextReport:
+        """Check a text: report its words, whether each is allowed, and with notes what is known of the others.
 
         Raises:
             ListTooLargeError: Too many entries with blanks begin with the words of the text.
@@ -127,12 +127,16 @@ class TextChecker:
         words = list(self._words(text) if self._cut is None else self._segments(text, self._cut))
         notes: dict[str, Note] = {}
         # Short words of thousands of characters have no near ones.
-        for word in words if self._cut is None else ():
+        for word in words if self._cut is None and with_notes else ():
             if not word.is_allowed and not word.is_symbol and (written := text[word.start : word.end]) not in notes:
                 if len(notes) >= self._max_noted:
                     break
                 notes[written] = self._nearest.note(unicodedata.normalize("NFC", written), word.rank)
         return TextReport(text, words, self._new_words, notes, self._lemmas(text, words) if with_lemmas else None)
+
+    def reason(self, word: str) -> "Reason":
+        """Return why an entry of a list, as it is written there, is allowed, or not."""
+        return self._find(word, False).reason
 
     def _lemmas(self, text: str, words: Iterable[CheckedWord]) -> dict[str, str | None]:
         by_spelling = {text[word.start : word.end]: word for word in words}

@@ -94,6 +94,8 @@ def _json_line(named: NamedReport) -> str:
         "new": [_word(named, lines, word) for word in report.new[:MAX_PLACES]],
         "new_words": [{"word": word, "count": count} for word, count in report.num_of_declared.items()],
     }
+    if report.prompt_words is not None:
+        record["prompt_words"] = [word.as_json() for word in report.prompt_words]
     if report.lemmas is not None:
         record["words"] = [
             {

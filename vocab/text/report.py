@@ -12,6 +12,7 @@ from vocab import marks
 
 if TYPE_CHECKING:
     from vocab.answers import Reason
+    from vocab.text.changes import PromptWord
 
 ALLOWED: Final[frozenset["Reason"]] = frozenset(("listed", "capitals", "added", "number"))
 
@@ -98,6 +99,7 @@ class TextReport:
         notes: By spelling, what else is known of words that are not allowed; of the first ``MAX_NOTED``.
         lemmas: By spelling, the lemma of every word; None where they were not asked for.
         readings: How each of ``words`` is read; None where that was not asked for.
+        prompt_words: Those that the text's prompt allows; None where it was not asked.
     """
 
     text: str
@@ -106,6 +108,7 @@ class TextReport:
     notes: Mapping[str, Note] = field(default_factory=dict)
     lemmas: Mapping[str, str | None] | None = None
     readings: Sequence[str | None] | None = None
+    prompt_words: "Sequence[PromptWord] | None" = None
 
     @cached_property
     def num_words(self) -> int:

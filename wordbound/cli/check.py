@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +11,14 @@ import typer
 
 from vocab.documents import MAX_FILE_BYTES, text_of
 from vocab.errors import DocumentError, EmptyWordListError, StructureError
-from vocab.lists.wordlists import words_of_file
-from vocab.options import ListOptions
-from vocab.text.checker import TextChecker
+from vocab.lists.wordlists import WordList, load_word_list, words_of_file
+from vocab.options import DEFAULT_OPTIONS, ListOptions
+from vocab.text.changes import ListChanges, PromptWord, words_and_forms
+from vocab.text.checker import ListForms, TextChecker
 from vocab.text.formats import FORMATS, NamedReport, TextLines, format_counts, percent, render_reports, why
 from vocab.text.report import CheckedWord, TextReport
 from wordbound.cli import DONE, NOT_AS_ASKED, STANDARD_INPUT
-from wordbound.cli.options import LocalList
+from wordbound.cli.options import LocalList, NamedList
 
 
 def check(
@@ -31,6 +32,9 @@ def check(
     numbers: Annotated[bool, typer.Option("--numbers/--no-numbers", help="Allow numbers in digits.")] = True,
     new_words: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Words that are meant to be new: counted apart.")
+    ] = None,
+    prompt_words: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The texts' prompt: those of its words that it allowed count.")
     ] = None,
     schema: Annotated[
         Path | None,
@@ -65,11 +69,15 @@ def check(
     new = () if new_words is None else _new_words(new_words)
     options = ListOptions(numbers=numbers, segmentation=named.segmentation_of(word_list))
     checker = TextChecker(word_list, options, named.num_words(word_list), changes, new)
+    allowed = None if prompt_words is None else _words_of_prompt(prompt_words, checker, word_list, named, changes)
+    if allowed:
+        changes = replace(changes, extra_words=(*changes.extra_words, *words_and_forms(allowed)))
+        checker = TextChecker(word_list, options, named.num_words(word_list), changes, new)
     # All are read before the first is reported.
     texts = [(name, _read(name)) for name in files]
     checked = []
     for name, text, pointers in list(_strings_of(texts, schema)) if schema else [(*text, ()) for text in texts]:
-        report = checker.check(text, with_lemmas=readings)
+        report = replace(checker.check(text, with_lemmas=readings), prompt_words=allowed)
         if readings:
             spans = [word[:2] for word in report.words]
             report = replace(report, readings=readings_of(text, spans, word_list.language))
@@ -82,6 +90,19 @@ def check(
         for one in checked:
             print("\n".join(_lines(*one)))
     raise typer.Exit(NOT_AS_ASKED if any(one.report.not_allowed for one in checked) else DONE)
+
+
+def _words_of_prompt(
+    prompt: str, checker: TextChecker, word_list: WordList, named: NamedList, changes: ListChanges
+) -> Sequence[PromptWord]:
+    """Return what a prompt allows besides the words of ``checker``, by the list of the language."""
+    from vocab.text.prompt_words import PromptReader, language_list
+
+    if named.list_file is not None and named.lang is None:
+        raise typer.BadParameter("--prompt-words needs the language of --list: add --lang")
+    lang = language_list(word_list)
+    known = word_list if lang is None else load_word_list(lang, named.folder, safe=named.safe)
+    return PromptReader(known, ListForms(known, DEFAULT_OPTIONS)).read(prompt, checker, changes.exclude_words)
 
 
 def _strings_of(texts: Iterable[tuple[str, str]], path: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:

@@ -61,6 +61,9 @@ def write(
         Path | None,
         typer.Option(metavar="FILE", help="Where the new words go, as wordbound check --new-words reads them."),
     ] = None,
+    prompt_words: Annotated[
+        bool, typer.Option("--prompt-words", help="Allow the prompt's own words too, at most eight, with their forms.")
+    ] = False,
     glossary: Annotated[bool, typer.Option("--glossary", help="Write the new words under the text.")] = False,
     max_sentence_words: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="The most words of a sentence.")
@@ -82,6 +85,7 @@ def write(
         **word_list.to_vocab(),
         "must_use": _must_use(must_use, any_form=any_form),
         "new_words": _new_words(new_words),
+        "prompt_words": prompt_words or None,
         "max_sentence_words": max_sentence_words,
         "min_sentences": min_sentences,
         "max_sentences": max_sentences,
@@ -188,6 +192,9 @@ def summary_of(block: VocabBlock, reason: str | None) -> Iterator[str]:
     if block:
         rarest = f", the rarest has rank {block['max_rank']:,}" if block.get("max_rank") else ""
         yield f"{block.get('num_words', 0):,} words, {block.get('num_distinct_words', 0):,} different{rarest}"
+    if block.get("prompt_words"):
+        words = ", ".join(f"{word['word']} (rank {word['rank']:,})" for word in block["prompt_words"])
+        yield f"allowed by the prompt: {words}"
     if block.get("new_words"):
         yield f"{len(block['new_words']):,} new: {', '.join(word['word'] for word in block['new_words'])}"
     if reason == "length":

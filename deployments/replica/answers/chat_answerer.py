@@ -349,9 +349,11 @@ class ChatAnswerer:
                 "or a model that thinks before it answers. Leave it out.",
                 param="return_token_ids",
             )
+        found = None if request.vocabulary is None else request.vocabulary.prompt_words
+        prompt_words = {} if found is None else {"prompt_words": [word.as_json() for word in found]}
         return AnswerRules(
             reader=reader,
-            block={**listed.block, "adapter": name_of(decoding.adapter)},
+            block={**listed.block, "adapter": name_of(decoding.adapter), **prompt_words},
             may_be_cut=may_be_cut,
             has_stop=has_stop,
             stop_in_text=bool(body.get("include_stop_str_in_output")),

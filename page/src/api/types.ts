@@ -48,6 +48,15 @@ export interface Report {
   new: PlaceOfWord[];
   new_words: { word: string; count: number }[];
   words?: RunningWord[];
+  /** What the prompt of the text allows, where it was given. */
+  prompt_words?: PromptWord[];
+}
+
+export interface PromptWord {
+  word: string;
+  rank: number;
+  /** Its other forms that are allowed with it. */
+  forms: string[];
 }
 
 /** The list of a request: `vocab`. */
@@ -59,6 +68,8 @@ export interface Vocab {
   extra_words?: string[];
   exclude_words?: string[];
   numbers?: boolean;
+  /** Of a check: the prompt of the text. */
+  prompt_words?: string;
 }
 
 /** Members of `vocab` of a request that writes. */

@@ -1,5 +1,5 @@
 import { computed, type Signal } from "@preact/signals";
-import type { AuthorVocab, Vocab } from "../api/types";
+import type { AuthorVocab, PromptWord, Vocab } from "../api/types";
 import { myLists } from "./lists";
 import { kept } from "./storage";
 
@@ -91,6 +91,13 @@ export function authorVocabOf(brief: Brief): AuthorVocab {
 /** Return words without those that come twice. */
 export function distinct(words: readonly string[]): string[] {
   return [...new Map(words.map((word) => [folded(word), word])).values()];
+}
+
+/** Return words with one and its forms, or without them where it is among them. */
+export function toggled(added: readonly string[], { word, forms }: PromptWord): string[] {
+  const own = [word, ...forms];
+  const others = added.filter((one) => !own.includes(one));
+  return added.includes(word) ? others : [...others, ...own];
 }
 
 /** Divide what a person typed into words: at commas and line breaks. */

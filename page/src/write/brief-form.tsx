@@ -4,6 +4,7 @@ import { brief, change } from "../state/brief";
 import { status } from "../state/connection";
 import { draft, isWorking, write } from "./generate";
 import { MoreSettings } from "./more-settings";
+import { PromptWords } from "./prompt-words";
 
 /** What is to be written, and in which words. */
 export function BriefForm() {
@@ -28,6 +29,7 @@ export function BriefForm() {
           onInput={(event) => change({ prompt: event.currentTarget.value })}
         />
       </label>
+      <PromptWords />
       <ListFields />
       <div class="length-and-write">
         <NumberField

@@ -36,6 +36,7 @@ from tests.deployments.front import (
 from tests.deployments.handles import Handle
 from tests.deployments.stand_in import CONTEXT_LENGTH, FEWEST_TOKENS, WORDS
 from vocab.options import ListOptions
+from vocab.text.changes import PromptWord
 
 VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
 
@@ -256,6 +257,16 @@ def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Fr
     assert changed.vocabulary is not None
     assert changed.vocabulary.options == ListOptions(layout="lines", numbers=True, end="sentence")
     assert changed.vocabulary.digests == ("d" * 64, "c" * 64)
+
+
+def test_words_of_the_last_message_are_asked_for_in_chats_and_generate(front: Front) -> None:
+    vocab = {"lang": "en", "n_words": 1000, "prompt_words": True}
+    messages = [{"role": "user", "content": "A map."}]
+    assert front.chat(vocab=vocab, messages=messages, n=2).status_code == 200
+    assert front.chat(vocab=vocab, messages=messages, stream=True).status_code == 200
+    assert front.post("/generate", {"prompt": "A map.", "vocab": vocab, "max_new_tokens": 9}).status_code == 200
+    found = [call.vocabulary.prompt_words for call in front.backend.calls if call.vocabulary is not None]
+    assert found == [(PromptWord("A map.", 1755),)] * 3
 
 
 def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front) -> None:

@@ -55,6 +55,7 @@ def check_at_the_command_line(*options: str) -> int:
     [
         ("json", EN, "--lang en --words 1000"),
         ("csv", {"lang": "lv", "level": "top-500"}, "--lang lv --level top-500"),
+        ("json", EN | {"prompt_words": "Elephants"}, "--lang en --words 1000 --prompt-words Elephants"),
         ("html", {"lang": "da", "n_words": 900, "source": "wordfreq"}, "--lang da --words 900 --source wordfreq"),
     ],
 )
@@ -151,6 +152,17 @@ async def test_every_vocabulary_of_a_request_can_be_checked_against(school: http
     not_allowed = [(word["word"], word["reason"]) for word in report["not_allowed"]]
     assert not_allowed == [("The", "excluded"), ("42", "unknown")]
     assert report["new_words"] == [{"word": "zebra", "count": 1}]
+
+
+async def test_a_prompts_words_count_in_a_check_and_are_named(school: httpx.AsyncClient) -> None:
+    vocab: dict[str, Any] = {"lang": "en_school", "prompt_words": "Write a short story about the map and a wolf."}
+    report = (await school.post(CHECK, json={"text": "Maps and a wolf", "vocab": vocab})).json()
+    assert [(word["word"], word["reason"]) for word in report["allowed"]] == [("Maps", "added"), ("wolf", "added")]
+    named = {word.pop("word"): word for word in report["prompt_words"]}
+    assert named["map"] == {"rank": 1755, "forms": ["maps", "mapped"]}
+    assert list(named) == ["map", "wolf"]
+    vocab["prompt_words"] = False
+    assert "prompt_words" not in (await school.post(CHECK, json={"text": "the", "vocab": vocab})).json()
 
 
 async def test_a_list_that_cannot_be_read_is_an_error(school: httpx.AsyncClient, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_requests_that_are_refused_for_one_field_do_not_fit_the_document(made: d
 def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_path: Path) -> None:
     world = BatchWorld(tmp_path)
     front.batches.service = world.service
-    vocab = {"lang": "en", "n_words": 99}
+    vocab = {"lang": "en", "n_words": 99, "prompt_words": "a map"}
     checked = {"text": "The horse saw xyzzy 42 zzz", "vocab": vocab, "new_words": ["zzz"], "words": True}
     report = front.post("/v1/vocabularies/check", checked).json()
     assert report.keys() == made["components"]["schemas"]["CheckReport"]["properties"].keys()

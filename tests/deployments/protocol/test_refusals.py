@@ -243,6 +243,9 @@ VOCABULARY: list[Fault] = [
         ({"lang": "zh", "must_use": [{"word": "你好！"}]}, "must_use[0].word", "has the mark '！'"),
         ({"lang": "es", "end": "sentence", "punctuation": "none"}, "end", "set punctuation"),
         ({"lang": "es", "extra_words": ["Ana"], "exclude_words": ["ana"]}, "extra_words", "one of them"),
+        ({"words": ["b"], "prompt_words": True}, "prompt_words", "name it by 'lang'"),
+        ({"lang": "es", "prompt_words": "a map"}, "prompt_words", "must be true or false here"),
+        ({"lang": "es", "prompt_words": 1}, "prompt_words", "must be true or false or a string"),
         ({"words": ["b"], "extra_words": ["l’a"], "exclude_words": ["L'A"]}, "extra_words", "one of them"),
     ),
 ]
@@ -296,6 +299,7 @@ COMPLETION: list[Fault] = [
     ({"logprobs": 0, "num_beams": 2}, "logprobs", ""),
     ({"logprobs": 0, "vocab": {**VOCAB, "search": {"width": 2}}}, "logprobs", ""),
     ({"vocab": {**VOCAB, "hint": True}}, "vocab.hint", ""),
+    ({"vocab": {**VOCAB, "prompt_words": True}}, "vocab.prompt_words", "a completion has none"),
     ({"prompt": ["a"] * 3, "n": LIMITS.max_n // 2}, "prompt", ""),
     ({"prompt": ["a", "b"], "best_of": 2}, "prompt", ""),
     ({"prompt": ["a ", "b "], "vocab": {**VOCAB, "score": True}}, "prompt", ""),

@@ -60,6 +60,7 @@ ASKS: dict[str, dict[str, Any]] = {
     "vocab.min_sentences": {"vocab": {**LIST, "min_sentences": 2}},
     "vocab.must_use": {"vocab": {**LIST, "must_use": [{"word": "dog"}]}},
     "vocab.new_words": {"vocab": {**LIST, "new_words": {"n_words": 3000}}},
+    "vocab.prompt_words": {"vocab": {**LIST, "prompt_words": True}},
     "vocab.rescue": {"vocab": {**LIST, "rescue": True}},
     "vocab.search": {"vocab": {**LIST, "search": {"width": 4}}},
 }
@@ -102,6 +103,7 @@ def test_the_rules_that_keep_a_text_in_its_list_and_searches_apart_are_there() -
         "num_beams": "best_of vocab.search vocab.rescue",
         "best_of": "vocab.search vocab.rescue",
         "vocab.search": "vocab.rescue",
+        "tools": "vocab.prompt_words",
         SEARCH: "echo stream_options.token_details",
         "logprobs": "echo stream_options.token_details",
         "logprob_token_ids": "stream_options.token_details",

@@ -7,7 +7,7 @@ import pytest
 from deployments.contract import AUTO_ADAPTER, USUAL_OPTIONS, VocabularySpec
 from deployments.protocol.reader import ChatRequestReader, ServedModel
 from deployments.protocol.word_tools import NextWordsRequest, read_tool
-from deployments.settings.limits import MAX_LIST_BYTES
+from deployments.settings.limits import MAX_LIST_BYTES, MAX_PROMPT_CHARS
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.readers import read_chat, refusal
 from vocab.options import ListOptions
@@ -44,6 +44,21 @@ def test_every_option_reaches_the_specification() -> None:
     made = spec(lang="es", unit="lemma", source="wordfreq", safe=False, **options)
     assert (made.unit, made.source, made.safe) == ("lemma", "wordfreq", False)
     assert made.options == ListOptions("listed", "lines", True, "basic", "sentence")
+
+
+def test_a_prompt_is_the_last_user_message_as_far_as_it_is_no_pasted_text() -> None:
+    def prompt(*messages: dict[str, Any], **vocab: Any) -> str | None:
+        asked = read_chat(messages=list(messages), vocab={"lang": "en", **vocab}).vocabulary
+        assert asked is not None
+        return asked.prompt
+
+    first, answer = {"role": "user", "content": "A map."}, {"role": "assistant", "content": "A dog."}
+    parts = {"role": "user", "content": [{"type": "text", "text": "A"}, {"type": "text", "text": "wolf."}]}
+    assert prompt(first, answer, prompt_words=True) == "A map."
+    assert prompt(first, answer, parts, prompt_words=True) == "A\nwolf."
+    assert prompt({**answer, "role": "system"}, prompt_words=True) == ""
+    assert prompt({**first, "content": "a" * (MAX_PROMPT_CHARS + 1)}, prompt_words=True) == ""
+    assert prompt(first) is prompt(first, prompt_words=False) is None
 
 
 def test_a_segmentation_reaches_the_specification_of_a_language_without_spaces() -> None:

@@ -19,7 +19,7 @@ from vocab.automaton.trie_builder import build_words
 from vocab.errors import ArtefactError
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
-from vocab.text.changes import ListChanges
+from vocab.text.changes import ListChanges, PromptWord
 from vocab.text.grammar import write_ebnf
 
 WORDS = ("the", "cat", "sat")
@@ -104,6 +104,14 @@ async def test_the_block_names_the_list_its_changes_and_what_is_not_usual(world:
     assert len(changed["id"]) == 64
     assert (plain["layout"], plain["end"], odd["layout"]) == ("lines", "word", "lines")
     assert not odd.keys() & {"case", "numbers", "punctuation", "end"}
+
+
+async def test_the_block_names_what_a_prompt_allowed(world: ReplicaWorld) -> None:
+    found = (PromptWord("map", 1755, ("maps",)), PromptWord("wolf", 3934))
+    for prompt_words in (None, (), found):
+        items = await world.ask(world.vocabulary.model_copy(update={"prompt_words": prompt_words}), stream=True)
+        named = None if prompt_words is None else [one.as_json() for one in prompt_words]
+        assert block(items).get("prompt_words") == named
 
 
 async def test_a_damaged_or_deleted_file_is_fetched_again(world: ReplicaWorld) -> None:

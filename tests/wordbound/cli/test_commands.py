@@ -42,6 +42,7 @@ WRONG: list[tuple[str, str]] = [
     ("check story.txt --lang zh --readings --csv", "--readings goes with --json or --html"),
     ("check story.txt --lang th --readings", "'th' have no readings"),
     ("check story.txt --lang en --schema schema.json --csv", "--schema goes with --json"),
+    ("check story.txt --list list.txt --prompt-words map", "needs the language of --list: add --lang"),
     ("check story.txt --lang en --schema story.txt", "story.txt: it is no JSON"),
     ("check story.txt --lang en --schema schema.json", "story.txt: "),
     ("check story.txt --level A9", "There is no level 'A9'"),

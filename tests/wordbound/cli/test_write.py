@@ -8,6 +8,7 @@ import pytest
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked
 from tests.wordbound.cli.conftest import PIECES, Run, ScriptedBackend, StandInService, assert_refused
+from vocab.text.changes import PromptWord
 from wordbound.cli import DONE, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
 
 TEXT = "".join(PIECES)
@@ -61,6 +62,17 @@ def test_what_an_author_asks_beyond_the_list_reaches_the_engine(stand_in: StandI
         author = stand_in.backend.calls[-1].decoding.author
         assert author is not None
         assert (author.new_words, author.must_use) == (made, (AskedWord("go", 1),))
+
+
+def test_words_of_the_prompt_are_allowed_where_asked_and_told(stand_in: StandInService, run: Run) -> None:
+    stand_in.backend.block["prompt_words"] = [{"word": "map", "rank": 1755, "forms": ["maps"]}]
+    done = run("write", "A map", *EN, "--prompt-words")
+    assert done.exit_code == DONE, done.stderr
+    assert "allowed by the prompt: map (rank 1,755)\n" in done.stderr
+    run("write", "A map", *EN)
+    asked, plain = [call.vocabulary for call in stand_in.backend.calls[-2:]]
+    assert asked is not None and asked.prompt_words == (PromptWord("A map", 1755),)
+    assert plain is not None and plain.prompt_words is None
 
 
 def test_a_brief_comes_from_a_file_and_a_prompt_from_standard_input(
