@@ -107,11 +107,11 @@ def test_a_search_is_streamed_by_sentences(service: Service) -> None:
 def test_words_are_taken_back_by_default_where_a_tokenizer_splits_them(service: Service) -> None:
     """The same in a stream and whole, with penalties, biases and log probabilities, and alike at the same seed."""
     vocab: dict[str, Any] = {"lang": "es", "n_words": 1000}
+    ways: list[dict[str, Any]] = [{}, {"presence_penalty": 0.5, "logit_bias": {"17": 5}}, {"n": 3}]
+    ways.append({"logprobs": True, "top_logprobs": 2})
     num_words = 0
-    for seed, fields in enumerate(
-        ({}, {"presence_penalty": 0.5, "logit_bias": {"17": 5}}, {"logprobs": True, "top_logprobs": 2}, {"n": 3})
-    ):
-        asked = {"max_tokens": 40, "seed": seed, "extra_body": {"vocab": vocab}, **fields}
+    for seed, fields in enumerate(ways):
+        asked: dict[str, Any] = {"max_tokens": 40, "seed": seed, "extra_body": {"vocab": vocab}, **fields}
         whole = service.start("Háblame de tu familia.", **asked)
         block = whole.model_extra["vocab"]
         num_words += block["rescue"]["num_words"]
