@@ -211,8 +211,10 @@ def _settled(texts: dict[str, _Text], output: EngineCoreOutput, draws: dict[str,
         yield output
         return
     retry = text.retry
-    if retry is not None and output.request_id in draws and not output.finished:
-        retry.advance(draws[output.request_id])
+    if retry is not None and not output.finished:
+        for token in output.new_token_ids:
+            # One that was not measured: its request was preempted while the step ran.
+            retry.advance(draws.get(output.request_id) or Draw(token, log_p=0.0, log_mass=0.0))
     own = text.own_logprobs
     if output.new_logprobs is not None:
         output.new_logprobs = None if own is None else _first_columns(output.new_logprobs, own + 1)
