@@ -107,6 +107,8 @@ class TextEngine:
         config = client.vllm_config
         # A thought has no words, and drafts have no masks that could be measured.
         self._can_take_back = not (config.speculative_config or config.structured_outputs_config.reasoning_parser)
+        # A GPU masks texts by itself, which is worth more there.
+        self._is_on_cpu = config.device_config.device_type == "cpu"
         self._split: LRUCache[Any, bool] = LRUCache(_MAX_SPLIT)
         self._keeps_steps = transfer is not None and transfer.kv_connector == TRANSFER_CONFIG["kv_connector"]
 
@@ -177,12 +179,12 @@ class TextEngine:
         """
         share = asked.decoding.rescue
         if share is None:
-            share = RESCUE_SHARE if await self._is_split(reference) else 0
-        has_ending = reference.options.end == "sentence" and reference.schema is None
+            share = RESCUE_SHARE if self._is_on_cpu and await self._is_split(reference) else 0
+        is_sentence = reference.options.end == "sentence" and reference.schema is None
+        has_ending = is_sentence and (self._is_on_cpu or share > 0)
         if share or has_ending:
-            params.extra_args = (params.extra_args or {}) | retry_args(
-                share, asked.request_id, has_ending=has_ending, is_default=not asked.decoding.rescue
-            )
+            args = retry_args(share, asked.request_id, has_ending=has_ending)
+            params.extra_args = (params.extra_args or {}) | args
         async with aclosing(self._client.generate(asked.prompt, params, asked.request_id, **options)) as answer:
             async for output in answer:
                 if (retries := Retries.of(output.kv_transfer_params)) is not None:

@@ -45,16 +45,15 @@ class Retries:
         return None if found is None else cls(*found)
 
 
-def retry_args(share: float, group: str, *, has_ending: bool = False, is_default: bool = False) -> dict[str, Any]:
+def retry_args(share: float, group: str, *, has_ending: bool = False) -> dict[str, Any]:
     """Return ``SamplingParams.extra_args`` for a request under a list whose words may be taken back.
 
     Args:
         share: As of ``vocab.decoding.retry.Retry``.
         group: Names the requests whose ``Retries`` are counted together, as those of one request with ``n``.
         has_ending: Whether its texts are ended where they will not fit (``vocab.decoding.ends``).
-        is_default: Whether a device that masks such texts goes on doing so, and takes nothing back.
     """
-    return {RETRY: (share, group, has_ending, is_default)}
+    return {RETRY: (share, group, has_ending)}
 
 
 @dataclass(slots=True)
@@ -83,20 +82,9 @@ _texts: WeakKeyDictionary[Any, dict[str, _Text]] = WeakKeyDictionary()
 """By scheduler and request."""
 
 
-def is_left_to_device(scheduler: Any, request: Any) -> bool:
-    """Return whether a device may mask a request: its words are not taken back then.
-
-    Those of a request that asks for it itself are, and its masks are made on the CPU.
-    """
-    texts = _texts.get(scheduler, {})
-    text = texts.get(request.request_id)
-    if text is None:
-        return True
-    is_default = bool(request.sampling_params.extra_args[RETRY][3])
-    if is_default:
-        del texts[request.request_id]
-        _ask(request, text.own_logprobs, None)
-    return is_default
+def takes_back(scheduler: Any, request: Any) -> bool:
+    """Return whether words of a request may be taken back, so that its masks are made on the CPU."""
+    return request.request_id in _texts.get(scheduler, {})
 
 
 def _add_request(original: Callable[..., None], scheduler: Any, request: Any) -> None:
@@ -105,21 +93,16 @@ def _add_request(original: Callable[..., None], scheduler: Any, request: Any) ->
     extra = params.extra_args or {} if params is not None else {}
     own = params.logprobs if params is not None else None
     if RETRY in extra and request.use_structured_output and (own or 0) >= 0:
-        share, group, has_ending, _ = extra[RETRY]
+        share, group, has_ending = extra[RETRY]
         texts = _texts.setdefault(scheduler, {})
         counts = next((text.counts for text in texts.values() if text.group == group), [0, 0])
         first_column = 1 if extra.get(UNMASKED_TOP) else 1 + (own or 0)
         texts[request.request_id] = _Text(share, group, has_ending, own, first_column, counts)
-        num_logprobs = max(own or 0, first_column - 1 + NUM_REFUSED)
-        _ask(request, num_logprobs, None if extra.get(UNMASKED_TOP) else first_column)
+        # The parameters may be those of others, too.
+        request.sampling_params = params = copy.copy(params)
+        params.logprobs = max(own or 0, first_column - 1 + NUM_REFUSED)
+        params.extra_args = extra | {REFUSED_AT: None if extra.get(UNMASKED_TOP) else first_column}
     original(scheduler, request)
-
-
-def _ask(request: Any, logprobs: int | None, refused_at: int | None) -> None:
-    """Set what a request asks of the sampler; its parameters may be those of others, too."""
-    request.sampling_params = copy.copy(request.sampling_params)
-    request.sampling_params.logprobs = logprobs
-    request.sampling_params.extra_args = {**request.sampling_params.extra_args, REFUSED_AT: refused_at}
 
 
 def _update_from_output(

@@ -49,7 +49,10 @@ class ToyEngine:
         transfer = SimpleNamespace(**TRANSFER_CONFIG) if keeps_work else None
         structured = SimpleNamespace(reasoning_parser="")
         self.vllm_config = SimpleNamespace(
-            kv_transfer_config=transfer, speculative_config=None, structured_outputs_config=structured
+            kv_transfer_config=transfer,
+            speculative_config=None,
+            structured_outputs_config=structured,
+            device_config=SimpleNamespace(device_type="cpu"),
         )
         self.requests: list[tuple[list[int], SamplingParams, str, dict[str, Any]]] = []
         self.salts: set[str | None] = set()

@@ -24,7 +24,7 @@ from vocab.matching.reference import GrammarReference, is_ours
 from vocab.matching.states import ListStates
 from vocab.vllm_plugin.device import NotMaskedError
 from vocab.vllm_plugin.patches import Patch, PatchGroup
-from vocab.vllm_plugin.retrying import is_left_to_device
+from vocab.vllm_plugin.retrying import takes_back
 
 logger = init_logger("vllm.wordbound")
 
@@ -136,7 +136,7 @@ def _let_go(original: Callable[..., bool], scheduler: Any, request: Any) -> bool
     is_promoted = original(scheduler, request)
     structured = request.structured_output_request
     text = getattr(structured.grammar, "device_text", None) if is_promoted and structured is not None else None
-    if text is not None and not request.resumable and is_left_to_device(scheduler, request):
+    if text is not None and not request.resumable and not takes_back(scheduler, request):
         # Several requests may share these.
         params = copy.copy(request.sampling_params)
         params.structured_outputs = copy.copy(params.structured_outputs)
