@@ -243,12 +243,14 @@ class ListStates(TextStates):
 
     @cached_property
     def open_share(self) -> float:
-        """Return the share of the tokens allowed between words that leave a word open, where most are allowed."""
+        """Return the share of the tokens allowed after a word that leave another one open, where most are allowed."""
         rows = self.plain_rows()
-        num_allowed = np.bitwise_count(rows.view(np.uint32)).sum(axis=1)
-        at = int(num_allowed.argmax())
-        self.keep_whole_words(rows[at], (-1 - at,), NO_TOKENS)
-        return 1 - float(np.bitwise_count(rows[at].view(np.uint32)).sum() / max(num_allowed[at], 1))
+        after = np.unique(np.asarray(self.frame.after)[np.asarray(self.frame.after) >= 0])
+        num_allowed = np.bitwise_count(rows[after].view(np.uint32)).sum(axis=1)
+        at = int(after[num_allowed.argmax()])
+        row = rows[at].copy()
+        self.keep_whole_words(row, (-1 - at,), NO_TOKENS)
+        return 1 - float(np.bitwise_count(row.view(np.uint32)).sum() / max(num_allowed.max(), 1))
 
     def frame_state(self, reading: int) -> int:
         """Return the frame state of a reading: its own, or the one after the word that ends there; -1 for none."""

@@ -291,6 +291,24 @@ def test_tokens_that_leave_a_word_open_are_those_after_which_it_cannot_end(seed:
         state = targets[source.choice(allowed)]
 
 
+def test_the_share_of_open_beginnings_is_that_of_the_tokens_after_a_word() -> None:
+    facts = toy_tokenizer([" cat", " dog", " do", " th", "e"])
+    states = ListStates.of(word_list(["cat", "dog", "do", "the"]), SENTENCE, toy_speller(facts), 4)
+    after = states.target(states.start, facts.token_bytes.index(b"c"), -1)
+    for letter in (b"a", b"t"):
+        after = states.target(after, facts.token_bytes.index(letter), -1)
+    mask = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
+    states.fill(mask, after, -1)
+    allowed = set(np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")).tolist())
+    begins = {facts.token_bytes[token] for token in allowed}
+    assert {b" cat", b" dog", b" do", b" th"} <= begins
+    targets = [states.target(after, token, -1) for token in allowed]
+    num_open = sum(not any(one < 0 for one in to) and not states.ends_word(to) for to in targets)
+    assert num_open == 1
+    # Another word may be followed by a token more.
+    assert states.open_share == pytest.approx(num_open / len(allowed), abs=0.01)
+
+
 def test_letters_are_what_goes_on_with_a_word() -> None:
     facts = TokenizerFacts.from_token_bytes(
         [b"", b"a", b" a", b".", "é".encode(), "é".encode()[1:], "—".encode(), b"1"]
