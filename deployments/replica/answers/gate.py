@@ -186,7 +186,7 @@ class Gate:
             raise UnlistedTextError(f"stopped after {followed.num_whole} characters")
         if self._rules.may_be_trimmed:
             end = followed.num_complete
-        elif followed.is_settled and (piece.is_whole or self._may_be_at_once(choice)):
+        elif followed.is_settled and self._may_be_at_once(choice, piece):
             end = len(choice.text)
         else:
             end = followed.num_whole
@@ -197,13 +197,13 @@ class Gate:
             passed.tokens, choice.tokens = (), [*passed.tokens]
         return passed if passed.text or passed.entries or passed.tokens or passed.thoughts else None
 
-    def _may_be_at_once(self, choice: _Choice) -> bool:
+    def _may_be_at_once(self, choice: _Choice, piece: Piece) -> bool:
         """Return whether a listed word may be sent though it may go on as another one.
 
         That is the first of a text: the client waits for it, and the next token would only show that it is whole.
         """
         is_first = choice.followed.num_whole == choice.num_sent == 0
-        return is_first and isinstance(self._rules.reader, TextReader)
+        return (is_first or piece.is_whole) and isinstance(self._rules.reader, TextReader)
 
     def _take(self, piece: Piece) -> _Choice:
         """Add a piece to its choice."""
