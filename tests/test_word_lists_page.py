@@ -90,11 +90,13 @@ def test_the_page_describes_every_member_with_its_default() -> None:
         for name, field in VocabularySpec.model_fields.items()
         if name in ListMembers.model_fields
     }
+    # A vocabulary has the prompt itself.
+    assert described.pop("prompt_words") == "false"
     assert described == defaults
 
 
 def test_the_request_on_the_page_is_accepted() -> None:
-    request, kanji = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+    request, _, kanji = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
     spec, of_kanji = (
         validate(VocabularyFields, {"vocab": body["vocab"]}, Limits()).vocabulary() for body in (request, kanji)
     )

@@ -250,7 +250,7 @@ def test_a_method_has_the_fields_of_the_service(method: Callable[..., Any], fiel
 
 
 def test_what_a_client_sends_has_the_members_of_the_service() -> None:
-    assert routes.Vocab.__annotations__.keys() == names_of(ListMembers) | {"adapter"}
+    assert routes.Vocab.__annotations__.keys() == names_of(ListMembers) | {"adapter", "prompt_words"}
     assert routes.GlossaryEntry.__annotations__.keys() == names_of(GlossaryEntry)
     assert routes.Exercises.__annotations__.keys() == names_of(answers.Exercises)
     kinds = get_args(get_args(Exercise)[0])
