@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import uuid4
 
 from cachetools import LRUCache
@@ -30,8 +30,6 @@ from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 from vocab.vllm_plugin.retrying import Retries, retry_args
-
-Generator = TypeVar("Generator", bound=EngineGenerator)
 
 _GREEDY_BELOW: Final = 1e-5
 """vLLM takes a lower temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
@@ -205,7 +203,7 @@ class TextEngine:
     async def _search(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
         """Answer by beam search, or with the best of several samples."""
         decoding, params = asked.decoding, asked.params
-        async with self._generators(EngineGenerator, asked) as [generator]:
+        async with self._generator(asked) as generator:
             if decoding.num_beams > 1:
                 no_repeat = decoding.no_repeat_ngram_size or 0
                 rules = BeamRules(decoding.num_beams, decoding.length_penalty, decoding.early_stopping, no_repeat)
@@ -227,7 +225,7 @@ class TextEngine:
     async def _search_sentences(self, asked: Generation) -> AsyncGenerator[RequestOutput, None]:
         """Search sentence by sentence; yield the parts as they are chosen."""
         decoding, params, parts = asked.decoding, asked.params, list[Continuation]()
-        async with self._generators(EngineGenerator, asked) as [generator]:
+        async with self._generator(asked) as generator:
             sentences = search_sentences(
                 generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
             )
@@ -239,33 +237,26 @@ class TextEngine:
                     yield asked.output([completion], finished=part.finish != "sentence")
 
     @asynccontextmanager
-    async def _generators(
-        self, kind: type[Generator], asked: Generation, number: int = 1
-    ) -> AsyncIterator[list[Generator]]:
-        """Make ``number`` generators of a kind for one request, each with cached steps of its own; close them."""
+    async def _generator(self, asked: Generation) -> AsyncIterator[EngineGenerator]:
+        """Make the generator of a request, with cached steps of its own; close it."""
         if "prompt_token_ids" not in asked.prompt:
             raise VLLMValidationError("A search needs a prompt of tokens.", parameter="messages")
         if asked.params.max_tokens is None:
             raise VLLMValidationError("A search needs to know how many tokens it may take.", parameter="max_tokens")
-        constraint = await self._constraint(asked)
-        generators = [
-            kind(
-                self._client,
-                asked.prompt,
-                asked.params,
-                f"{asked.request_id}-{index}" if number > 1 else asked.request_id,
-                constraint=constraint,
-                sentence_tokens=self._sentence_tokens,
-                cached=CachedSteps(uuid4().hex, self._unused_names) if self._keeps_steps else None,
-                options=asked.options,
-            )
-            for index in range(number)
-        ]
+        generator = EngineGenerator(
+            self._client,
+            asked.prompt,
+            asked.params,
+            asked.request_id,
+            constraint=await self._constraint(asked),
+            sentence_tokens=self._sentence_tokens,
+            cached=CachedSteps(uuid4().hex, self._unused_names) if self._keeps_steps else None,
+            options=asked.options,
+        )
         try:
-            yield generators
+            yield generator
         finally:
-            for generator in generators:
-                await generator.close()
+            await generator.close()
 
     async def _check_fit(
         self, answer: AsyncGenerator[RequestOutput, None], asked: Generation

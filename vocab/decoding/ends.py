@@ -48,7 +48,8 @@ class Ending:
         is_early = num_tokens < self._budget * FREE_SHARE or matcher.num_early > 0
         if self.num_left is not None or is_early or matcher.budget_after_next() == NO_BUDGET:
             return False
-        if token in matcher.stop_tokens:
+        # Without a stop token nothing could end a text between sentences.
+        if token in matcher.stop_tokens or not len(matcher.stop_tokens):
             return False
         if matcher.states.may_stop(matcher.state):
             # As many tokens as a sentence of this text had so far, its mark included.
