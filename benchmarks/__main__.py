@@ -21,12 +21,11 @@ NAMES = {
     "lane": "--model",
     "particles": "--model",
     "soak": "--model",
-    "traps": "--tokenizer",
     "upgrade": "--model",
 }
 """Each benchmark that needs the model, and its option for it."""
 
-WITHOUT_MODEL = ("segmentation",)
+WITHOUT_MODEL = ("segmentation", "traps")
 
 is_named = sys.argv[1:2] and sys.argv[1] in (*NAMES, *WITHOUT_MODEL)
 name, *arguments = sys.argv[1:] if is_named else ["throughput", *sys.argv[1:]]

@@ -1,11 +1,12 @@
 """How often a list turns a word that the model has begun into another: the prefix traps of a running service, by arms.
 
-    python -m benchmarks traps [--url URL --key KEY --tokenizer FOLDER] [--languages en,es,de,fr,it] [--words 1000]
-                               [--tokens 60] [--seeds 1,2] [--arms default,beams,rescue+prompt-words] [--parallel 4]
-                               [--fragments] [--show N] [--out FILE]
+    python -m benchmarks traps [--url URL --key KEY] [--languages en,es,de,fr,it] [--words 500,1000,3000] [--tokens 60]
+                               [--seeds 1,2] [--arms default,beams,rescue+prompt-words] [--parallel 4] [--show N]
+                               [--out FILE]
 
-A trap is a word of two or more tokens at one of which, not its first, the list allowed less than 5% of the model's
-probability. FILE has answers and their tokens as JSON lines; what is there is not asked again.
+A trap is a word of two or more tokens where, at a token that is not its first, the list left less than 5% of the
+model's probability: of that of the 20 likeliest tokens, which a stream reports. FILE has the answers as JSON lines;
+what is there is not asked again.
 """
 
 import argparse
@@ -13,44 +14,102 @@ import math
 import os
 import re
 import sys
-import uuid
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import openai
 
-from benchmarks.prose.methods import SCORE, Method
+from benchmarks.prose.methods import Method
 from benchmarks.prose.records import Cell, Record, Records
-from benchmarks.prose.rows import log_mass_per_word
-from benchmarks.prose.served import RefusedError, measure_served, missing
-from benchmarks.prose.word_steps import Step, StepReader, count_words
 from deployments.demo.model import say
 from deployments.settings.service import DEMO_TOKEN, cache_dir
+from tests.checker import unlisted_words
 from vocab.decoding.select import repeated_ngram_share, words_of
-from wordbound import Client, ServiceError
 
 ARMS: Final[dict[str, dict[str, Any]]] = {
-    "default": {},
+    "free": {},
+    "default": {"vocab": {}},
     "no-rescue": {"vocab": {"rescue": False}},
     "rescue": {"vocab": {"rescue": True}},
-    "beams": {"num_beams": 4},
     "prompt-words": {"vocab": {"prompt_words": True}},
+    "adapter": {"vocab": {"adapter": "simple-en"}},
+    "no-adapter": {"vocab": {"adapter": None}},
+    "beams": {"vocab": {}, "num_beams": 4},
 }
 """What the requests of an arm have besides the list."""
 
 EVERYDAY: Final = Path(__file__).with_name("prose") / "everyday.txt"
 """A language, a prompt, and the beginnings of its nouns a line: / stands between those of one, = for a word's end."""
 
-TIMEOUT_S: Final = 1800
+LITTLE: Final = 0.05
+"""Of the model's probability: where the list leaves less inside a word, the word is a trap."""
 
+MOST: Final = 0.5
+"""Of it: a token of letters that the list took and that has more shows that the word before was cut off."""
+
+NUM_LIKELIEST: Final = 20
+TIMEOUT_S: Final = 1800
 COLUMNS: Final = (
-    *("arm", "language", "answers", "words", "traps/100 words", "fragments/100 words", "bits/char", "log-mass/word"),
-    *("nouns kept", "repeated 4-grams", "tokens drawn", "s/token"),
+    *("arm", "language", "words", "answers", "traps/100", "fragments/100", "unlisted/100", "bits/char", "nouns kept"),
+    *("repeated 4-grams", "drawn/token", "s/token"),
 )
+
+
+class Step(NamedTuple):
+    """One token of an answer.
+
+    Attributes:
+        spelled: Its bytes in hexadecimal digits.
+        p: The model's own, before any mask.
+        left: Of the p of the likeliest tokens what the list left, of 1.
+        wanted: The likeliest token if the list took it and it has ``MOST`` of p.
+    """
+
+    spelled: str
+    p: float
+    left: float
+    wanted: str
+
+    @classmethod
+    def of(cls, details: dict[str, Any]) -> "Step":
+        """Read what a stream says of a token."""
+        taken = [one for one in details["top_k"] if one["is_masked"]]
+        wanted = next((bytes(one["bytes"]).decode(errors="replace") for one in taken if one["prob"] > MOST), "")
+        left = 1 - sum(one["prob"] for one in taken) / sum(one["prob"] for one in details["top_k"])
+        return cls(bytes(details["bytes"]).hex(), details["prob"], left, wanted)
+
+
+class WordCounts(NamedTuple):
+    """The words of a text; those that are prefix traps; others after which the model wanted more letters."""
+
+    num_words: int
+    num_traps: int
+    num_fragments: int
+
+
+def count_words(steps: Iterable[Step], lang: str) -> WordCounts:
+    """Count the words of an answer, and what became of them."""
+    starts, spelled = dict[int, Step](), b""
+    for step in steps:
+        # A token without bytes ends the text.
+        starts[len(spelled)] = step
+        spelled += bytes.fromhex(step.spelled)
+    text, num_traps, num_fragments = spelled.decode(errors="replace"), 0, 0
+    # In other languages what stands before an apostrophe is a word of its own.
+    words = list(re.finditer(r"[^\W\d_]+(?:['’][^\W\d_]+)*" if lang == "en" else r"[^\W\d_]+", text))
+    for word in words:
+        first, end = (len(text[:place].encode()) for place in word.span())
+        if any(step.left < LITTLE for start, step in starts.items() if first < start < end):
+            num_traps += 1
+        elif end in starts and starts[end].wanted[:1].isalpha():
+            num_fragments += 1
+    return WordCounts(len(words), num_traps, num_fragments)
 
 
 def load_everyday() -> dict[str, dict[str, list[str]]]:
@@ -67,7 +126,8 @@ def find_arm(name: str, seed: int) -> Method:
     arms = [ARMS[part] for part in name.split("+")]
     vocab = {key: value for arm in arms for key, value in arm.get("vocab", {}).items()}
     fields = {key: value for arm in arms for key, value in arm.items() if key != "vocab"}
-    return Method(name, "service", {**fields, "seed": seed}, SCORE | vocab)
+    is_free = all("vocab" not in arm for arm in arms)
+    return Method(name, "free" if is_free else "service", {**fields, "seed": seed}, vocab)
 
 
 def share_kept(nouns: Sequence[str], text: str) -> float:
@@ -76,65 +136,96 @@ def share_kept(nouns: Sequence[str], text: str) -> float:
     return sum(any(word.startswith(tuple(noun.casefold().split("/"))) for word in words) for noun in nouns) / len(nouns)
 
 
-def figures(
-    answers: Sequence[Record], steps: Sequence[Record], nouns: dict[str, list[str]], *, has_fragments: bool
-) -> list[str]:
-    """Return the cells of a row after its arm and language, of answers and of the steps of all of them."""
-    counts = [count_words(Step(*step) for step in record["steps"]) for record in steps]
+def ask(client: openai.OpenAI, cell: Cell, prompt: str) -> Record:
+    """Return an answer to a prompt, with its steps if it is no search's."""
+    extra: dict[str, Any] = dict(cell.method.fields)
+    if cell.n_words is not None:
+        extra["vocab"] = {"lang": cell.lang, "n_words": cell.n_words, **cell.method.vocab}
+    if "num_beams" not in extra:
+        details = {"token_details": True, "top_k": NUM_LIKELIEST, "include_usage": True}
+        extra |= {"stream": True, "stream_options": details}
+    create: Any = client.chat.completions.create
+    started = time.monotonic()
+    chat = [{"role": "user", "content": prompt}]
+    made = create(
+        model=cell.model, messages=chat, max_tokens=cell.num_tokens, extra_body=extra, stream="stream" in extra
+    )
+    parts = [part.model_dump() for part in (made if "stream" in extra else [made])]
+    choices = [choice for part in parts for choice in part["choices"]]
+    vocab: dict[str, Any] = next((part["vocab"] for part in reversed(parts) if part.get("vocab")), {})
+    num_tokens = next(part["usage"]["completion_tokens"] for part in reversed(parts) if part.get("usage"))
+    return {
+        "text": "".join((choice.get("delta") or choice["message"]).get("content") or "" for choice in choices),
+        "num_answer_tokens": num_tokens,
+        "num_drawn": vocab.get("generated_tokens", num_tokens + vocab.get("rescue", {}).get("num_tokens", 0)),
+        "seconds": time.monotonic() - started,
+        "steps": [Step.of(one) for choice in choices for one in choice.get("token_details") or ()],
+        "vocab": vocab,
+    }
+
+
+def unlisted_of(answer: Record, lang: str, n_words: int) -> list[str]:
+    """Return the words of an answer that are neither listed nor of the prompt; numbers and marks are none."""
+    added = [written for one in answer["vocab"].get("prompt_words") or () for written in (one["word"], *one["forms"])]
+    found = unlisted_words(answer["text"], lang, n_words, extra_words=added, numbers=True)
+    return [word for word in found if any(map(str.isalpha, word))]
+
+
+def figures(answers: Sequence[Record], lang: str, n_words: int, nouns: dict[str, list[str]]) -> list[str]:
+    """Return the cells of a row after its arm, language and number of words."""
+    steps = [[Step(*step) for step in answer["steps"]] for answer in answers]
+    counts = [count_words(one, lang) for one in steps]
     num_words, num_traps, num_fragments = map(sum, zip(*counts, strict=True))
     num_chars = sum(len(answer["text"]) for answer in answers)
     num_tokens = sum(answer["num_answer_tokens"] for answer in answers)
-    bits = sum((answer["vocab"].get("bits_per_char") or math.nan) * len(answer["text"]) for answer in answers)
+    bits = -sum(math.log2(max(step.p, sys.float_info.min)) for one in steps for step in one)
+    if not num_words:
+        bits = sum(answer["vocab"].get("bits_per_char", math.nan) * len(answer["text"]) for answer in answers)
+    num_unlisted = sum(map(len, (unlisted_of(answer, lang, n_words) for answer in answers)))
     return [
         str(len(answers)),
-        str(num_words),
-        f"{100 * num_traps / num_words:.2f}",
-        f"{100 * num_fragments / num_words:.2f}" if has_fragments else "–",
+        *(f"{100 * number / num_words:.1f}" if num_words else "–" for number in (num_traps, num_fragments)),
+        f"{100 * num_unlisted / sum(len(words_of(answer['text'])) for answer in answers):.1f}",
         f"{bits / num_chars:.2f}",
-        f"{log_mass_per_word(answers) or 0:.2f}",
         f"{fmean(share_kept(nouns[answer['prompt']], answer['text']) for answer in answers):.0%}",
         f"{fmean(repeated_ngram_share(answer['text'], 4) for answer in answers):.3f}",
-        f"{sum(answer['num_generated_tokens'] for answer in answers) / num_tokens:.2f}",
-        f"{sum(answer['ended'] - answer['started'] for answer in answers) / num_tokens:.3f}",
+        f"{sum(answer['num_drawn'] for answer in answers) / num_tokens:.2f}",
+        f"{sum(answer['seconds'] for answer in answers) / num_tokens:.3f}",
     ]
 
 
 def main() -> None:
     arguments = _arguments()
     records, everyday = Records(arguments.out), load_everyday()
-    kind = "fragments" if arguments.fragments else "traps"
-    client = Client(arguments.url, arguments.key, timeout=TIMEOUT_S)
-    chats = openai.OpenAI(base_url=f"{client.url}/v1", api_key=arguments.key, max_retries=0, timeout=TIMEOUT_S)
-    with client, chats, ThreadPoolExecutor(arguments.parallel) as pool:
-        model, run = client.get("/v1/models")["data"][0]["id"], uuid.uuid4().hex[:12]
-        reader = StepReader(client, arguments.tokenizer, with_fragments=arguments.fragments)
+    url = arguments.url or os.environ.get("WORDBOUND_URL", "http://127.0.0.1:8000")
+    table, texts = [COLUMNS, ("---",) * len(COLUMNS)], list[str]()
+    chats = openai.OpenAI(base_url=f"{url}/v1", api_key=arguments.key, max_retries=0, timeout=TIMEOUT_S)
+    with chats, ThreadPoolExecutor(arguments.parallel) as pool:
+        model = chats.models.list().data[0].id
 
-        def add_steps(cell: Cell, answer: Record) -> None:
-            records.add({"kind": kind, **cell.key, "prompt": answer["prompt"], "steps": reader.steps(cell, answer)})
+        def add(cell: Cell, prompt: str) -> None:
+            if not any(record["prompt"] == prompt for record in records.of("answer", cell)):
+                records.add({"kind": "answer", **cell.key, "prompt": prompt, **ask(chats, cell, prompt)})
 
-        table, texts = [COLUMNS, ["---"] * len(COLUMNS)], list[str]()
-        for name, lang in ((name, lang) for name in arguments.arms for lang in arguments.languages):
-            prompts = list(everyday[lang])
-            answers, steps = list[Record](), list[Record]()
+        for name, lang, n_words in product(arguments.arms, arguments.languages, arguments.words):
             # Beams are not drawn: another seed would find the same text.
-            for seed in arguments.seeds[: 1 if "num_beams" in find_arm(name, 0).fields else None]:
-                cell = Cell(model, lang, arguments.words, arguments.tokens, find_arm(name, seed))
-                try:
-                    measure_served(chats, records, run, cell, prompts, 0, arguments.parallel)
-                except RefusedError as error:
-                    say(f"{name}, {lang}: refused: {error}")
-                    break
-                made = sorted(records.of("answer", cell), key=lambda answer: int(answer["number"]))
-                unread = {prompts[index] for index in missing(records, kind, cell, prompts)}
-                list(pool.map(partial(add_steps, cell), [one for one in made if one["prompt"] in unread]))
-                answers += made
-                steps += records.of(kind, cell)
-            if answers:
-                of_texts = figures(answers, steps, everyday[lang], has_fragments=arguments.fragments)
-                table.append([name, lang, *of_texts])
-                say(" · ".join(table[-1]))
-            texts += [f"\n{name}, {lang}: {one['prompt']}\n{one['text']}" for one in answers[: arguments.show]]
-    print(*texts, f"\n{model}, {arguments.words:,} words, at most {arguments.tokens} tokens\n", sep="\n")
+            methods = [find_arm(name, seed) for seed in arguments.seeds[: 1 if "beams" in name else None]]
+            cells = [
+                Cell(model, lang, n_words if method.kind == "service" else None, arguments.tokens, method)
+                for method in methods
+            ]
+            try:
+                list(pool.map(lambda one: add(*one), list(product(cells, everyday[lang]))))
+            except openai.APIStatusError as error:
+                say(f"{name}, {lang}: {error.message}")
+                continue
+            answers = [answer for cell in cells for answer in records.of("answer", cell)]
+            table.append((name, lang, str(n_words), *figures(answers, lang, n_words, everyday[lang])))
+            say(" · ".join(table[-1]))
+            texts += [
+                f"\n{name}, {lang}, {n_words}: {one['prompt']}\n{one['text']}" for one in answers[: arguments.show]
+            ]
+    print(*texts, f"\n{model}, at most {arguments.tokens} tokens\n", sep="\n")
     print(*(f"| {' | '.join(row)} |" for row in table), sep="\n")
 
 
@@ -144,18 +235,20 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--url", help="of a running service; by default WORDBOUND_URL, else that of the demo")
     parser.add_argument("--key", default=os.environ.get("WORDBOUND_API_KEY", DEMO_TOKEN), help="WORDBOUND_API_KEY")
-    parser.add_argument("--tokenizer", required=True, help="the folder of the service's model")
     languages, arms = list(load_everyday()), list(ARMS)
     parser.add_argument("--languages", type=partial(_names, languages), default=languages)
-    parser.add_argument("--words", type=int, default=1000)
+    parser.add_argument("--words", type=_numbers, default=[1000])
     parser.add_argument("--tokens", type=int, default=60)
-    parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2])
+    parser.add_argument("--seeds", type=_numbers, default=[1, 2])
     parser.add_argument("--arms", type=partial(_names, arms), default=arms, help=f"{', '.join(arms)}; several with +")
-    parser.add_argument("--parallel", type=int, default=1, help="requests at a time")
-    parser.add_argument("--fragments", action="store_true", help="count words that were cut off too: takes longer")
-    parser.add_argument("--show", type=int, default=0, help="so many texts of each arm and language, the first")
+    parser.add_argument("--parallel", type=int, default=4, help="requests at a time")
+    parser.add_argument("--show", type=int, default=0, help="so many texts of each row, the first")
     parser.add_argument("--out", type=Path, default=cache_dir() / "traps.jsonl")
     return parser.parse_args()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
 
 
 def _names(known: Collection[str], text: str) -> list[str]:
@@ -167,5 +260,5 @@ def _names(known: Collection[str], text: str) -> list[str]:
 if __name__ == "__main__":
     try:
         main()
-    except (ServiceError, ValueError) as error:
-        sys.exit(f"benchmarks.traps: {error}")
+    except openai.APIConnectionError as error:
+        sys.exit(f"benchmarks.traps: there is no service: {error}")

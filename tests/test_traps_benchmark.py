@@ -1,146 +1,81 @@
-"""The benchmark of prefix traps: what it counts, and how it reads the tokens of an answer from a service."""
+"""The benchmark of prefix traps: what it counts, and how it reads the tokens of an answer."""
 
 import argparse
-import base64
-import math
-from collections.abc import Sequence
-from typing import Any, Final
+import json
+from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks import traps
-from benchmarks.prose import word_steps
 from benchmarks.prose.prompts import languages, load_prompts
 from benchmarks.prose.records import Cell
-from benchmarks.prose.word_steps import Step, StepReader, WordCounts, count_words
-from benchmarks.traps import ARMS, figures, find_arm, load_everyday, share_kept
+from benchmarks.traps import ARMS, Step, WordCounts, count_words, figures, find_arm, load_everyday, share_kept
 from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import SERVED, chat_body
-from tests.vocab.toys import STOP, toy_speller, toy_tokenizer, word_list
-
-PIECES = ["Der", " B", "ahn", "rot", " der", "."]
-FACTS = toy_tokenizer(PIECES)
-SPELLER = toy_speller(FACTS)
-CELL = Cell("m", "de", 2, 60, find_arm("rescue", 1))
-BEGIN: Final = "begins"
-ON: Final = "continues"
 
 
-def token(text: str) -> int:
-    return FACTS.token_bytes.index(text.encode())
-
-
-class Scripted:
-    """A service whose model gives most of its probability to one token after each of these texts."""
-
-    def __init__(self, wishes: dict[str, tuple[str, float]]) -> None:
-        self.wishes = wishes
-        self.asked: list[Any] = []
-
-    def tokens(self) -> dict[str, Any]:
-        spelled = [base64.b64encode(one).decode() for one in FACTS.token_bytes]
-        return {"model": "m", "tokens": spelled, "eos_token_ids": [STOP]}
-
-    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        if path == "/tokenize":
-            return {"tokens": SPELLER.spell([body["prompt"]])[0]}
-        self.asked.append(body["vocab"])
-        return {"prompt_token_ids": [1, 2]}
-
-    def token_logprobs(self, prompt: list[int], tokens: Sequence[int], model: str | None) -> dict[str, list[float]]:
-        return {"logprobs": [float(self.row(tokens[:at])[one]) for at, one in enumerate(tokens)]}
-
-    def logprobs(self, prompts: list[list[int]], model: str | None) -> Any:
-        self.asked += [(model, self.text(prompt[2:])) for prompt in prompts]
-        return np.stack([self.row(prompt[2:]) for prompt in prompts])
-
-    def row(self, tokens: Sequence[int]) -> Any:
-        wish, p = self.wishes.get(self.text(tokens), ("Der", 0.5))
-        row = np.full(len(FACTS.token_bytes), (1 - p) / (len(FACTS.token_bytes) - 1), dtype=np.float32)
-        row[token(wish)] = p
-        return np.log(row)
-
-    def text(self, tokens: Sequence[int]) -> str:
-        return b"".join(FACTS.token_bytes[one] for one in tokens).decode()
+def step(text: str | bytes, p: float = 0.5, left: float = 1.0, wanted: str = "") -> Step:
+    return Step((text.encode() if isinstance(text, str) else text).hex(), p, left, wanted)
 
 
 def test_a_word_is_a_trap_where_a_later_token_had_little_room() -> None:
     steps = [
-        Step("Der", -9.0, BEGIN, 0.01),  # its first token: a list of few words, and no trap
-        Step(" B", -1.0, BEGIN),
-        Step("ah", -0.1, ON),
-        Step("n", -7.0, ON, 0.049),
-        Step(" B", -1.0, BEGIN),
-        Step("ahn", -4.0, ON, 0.05),
-        Step(".", -3.0, "", 0.02, "hof"),
-        Step(" Der", -3.0, BEGIN, 0.02, "Wunsch"),  # between words nothing is cut off
-        Step(" B", -1.0, BEGIN),
-        Step("ahn", -4.0, ON, 0.001),
-        Step(" der", -4.0, BEGIN, 0.4, "hof"),  # after a trap: counted once
+        step("„Der", left=0.01),  # its first token: a list of few words, and no trap
+        step(" B"),
+        step("ä"),
+        step("n", left=0.049),
+        step(" B"),
+        step("ahn", left=0.05),
+        step(".", left=0.02, wanted="hof"),
+        step(" Der", left=0.02, wanted="Wunsch"),  # between words nothing is cut off
+        step(" B"),
+        step("ahn", left=0.001),
+        step(" der", left=0.4, wanted="hof"),  # after a trap: counted once
+        step(b"", left=0.4, wanted=" Wunsch"),  # the end: another word was to come
     ]
-    assert count_words(steps) == WordCounts(num_words=6, num_traps=2, num_fragments=1)
-    assert count_words([]) == WordCounts(0, 0, 0)
+    assert count_words(steps, "de") == WordCounts(num_words=6, num_traps=2, num_fragments=1)
+    assert count_words([], "de") == WordCounts(0, 0, 0)
 
 
-@pytest.fixture(autouse=True)
-def toy_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_steps, "load_speller", lambda _: SPELLER)
-    monkeypatch.setattr(word_steps, "load_word_list", lambda *_: word_list(("der", "Bahn", "Brot"), "de"))
+def test_a_character_of_several_tokens_belongs_to_its_word() -> None:
+    assert count_words([step(b" \xc3"), step(b"\xa4n", left=0.01), step("!")], "de") == WordCounts(1, 1, 0)
+    assert count_words([step(b"\xe2\x80"), step(b"\x9e", left=0.01), step("an", left=0.01)], "de") == WordCounts(
+        1, 0, 0
+    )
 
 
-@pytest.mark.parametrize(("words", "mass"), [(None, 0.01), ([{"word": "Brot", "rank": 9, "forms": ["Brote"]}], 0.97)])
-def test_the_room_of_a_token_is_what_the_list_allows_there(words: Any, mass: float) -> None:
-    service: Any = Scripted({"Der": (" B", 0.9), "Der B": ("rot", 0.97)})
-    answer = {"prompt": "Was?", "text": "Der Bahn.", "vocab": {"prompt_words": words, "adapter": "simple-de"}}
-    steps = StepReader(service, "folder").steps(CELL, answer)
-    assert [(step.text, step.part) for step in steps] == [("Der", BEGIN), (" B", BEGIN), ("ahn", ON), (".", "")]
-    assert steps[1].log_p == pytest.approx(math.log(0.9))
-    assert [step.mass is None for step in steps] == [True, True, False, True]
-    assert (steps[2].mass or 0) == pytest.approx(mass, abs=0.01)
-    assert count_words(steps).num_traps == (words is None)
-    # The prompt is that of a plain draw, whatever searched for the text, and one row was enough.
-    assert service.asked == [{"lang": "de", "n_words": 2, "rescue": False, "end": "word"}, ("simple-de", "Der B")]
+def test_a_possessive_belongs_to_its_word_and_an_article_does_not() -> None:
+    steps = [step("A"), step(" cat"), step("'s", left=0.01)]
+    assert count_words(steps, "en") == WordCounts(2, 1, 0)
+    assert count_words([step("L'"), step("eau", left=0.01)], "fr") == WordCounts(2, 0, 0)
 
 
-def test_a_word_that_the_model_meant_to_go_on_is_seen_where_asked() -> None:
-    service: Any = Scripted({"Der Bahn": ("rot", 0.8)})
-    answer = {"prompt": "Was?", "text": "Der Bahn.", "vocab": {}}
-    assert count_words(StepReader(service, "folder").steps(CELL, answer)).num_fragments == 0
-    counts = count_words(StepReader(service, "folder", with_fragments=True).steps(CELL, answer))
-    assert counts.num_fragments == 1 - counts.num_traps
-
-
-def test_a_possessive_belongs_to_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_steps, "load_word_list", lambda *_: word_list(("der", "Bahn"), "en"))
-    answer = {"prompt": "Was?", "text": "Der Bahn's.", "vocab": {}}
-    service: Any = Scripted({"Der Bahn": ("rot", 0.97)})
-    steps = StepReader(service, "folder").steps(CELL._replace(lang="en"), answer)
-    assert [step.part for step in steps] == [BEGIN, BEGIN, ON, ON, ON, ""]
-    assert count_words(steps) == WordCounts(2, 1, 0)
-
-
-def test_a_text_is_read_as_far_as_the_list_goes_and_another_tokenizer_is_refused() -> None:
-    service: Any = Scripted({})
-    answer = {"prompt": "Was?", "text": "Der Brot.", "vocab": {}}
-    assert [step.text for step in StepReader(service, "folder").steps(CELL, answer)] == ["Der", " B"]
-    service.tokens = lambda: {"model": "m", "tokens": ["eHg=", "eHg="], "eos_token_ids": [0]}
-    with pytest.raises(ValueError, match="folder has other tokens than m: give the folder of the served model"):
-        StepReader(service, "folder")
+def test_a_step_has_what_the_list_took_of_the_likeliest() -> None:
+    likeliest = [(" B", 0.6, True), (" C", 0.3, False), (" D", 0.1, True)]
+    details: dict[str, Any] = {
+        "bytes": [*b" C"],
+        "prob": 0.3,
+        "top_k": [{"bytes": [*text.encode()], "prob": p, "is_masked": taken} for text, p, taken in likeliest],
+    }
+    assert Step.of(details)._asdict() == {"spelled": "2043", "p": 0.3, "left": pytest.approx(0.3), "wanted": " B"}
 
 
 def test_arms_are_requests_and_may_be_joined() -> None:
     joined = find_arm("rescue+prompt-words", 2)
     assert joined.fields == {"seed": 2}
-    assert joined.vocab == {"score": True, "rescue": True, "prompt_words": True}
-    assert find_arm("rescue", 2).searches
-    assert not find_arm("no-rescue", 2).searches
-    for name in ARMS.keys() - {"prompt-words"}:
+    assert joined.vocab == {"rescue": True, "prompt_words": True}
+    assert {name: find_arm(name, 1).kind for name in ("free", "default")} == {"free": "free", "default": "service"}
+    for name in ARMS.keys() - {"prompt-words", "adapter", "free"}:
         arm = find_arm(name, 1)
         body = chat_body(**arm.fields, vocab={"lang": "en", "n_words": 10, **arm.vocab})
         assert ChatRequestReader(SERVED).read(body).vocabulary is not None
-    with pytest.raises(argparse.ArgumentTypeError, match="there is no 'beam': choose of default"):
+    with pytest.raises(argparse.ArgumentTypeError, match="there is no 'beam': choose of free"):
         traps._names(list(ARMS), "default,beam+rescue")
+
+
+def test_what_a_cell_and_an_answer_have_does_not_collide() -> None:
+    # A record that lacks its cell's values is never found again, and asked for in each run.
+    assert not Cell("m", "de", 2, 60, find_arm("rescue", 1)).key.keys() & ANSWER.keys()
 
 
 def test_each_language_has_eight_prompts_of_its_own_with_their_nouns() -> None:
@@ -159,13 +94,20 @@ def test_nouns_count_by_their_beginnings() -> None:
     assert share_kept(["anniversaire"], "Un gâteau d’anniversaire") == 1
 
 
+ANSWER: dict[str, Any] = {
+    "text": "The sea.",
+    "num_answer_tokens": 10,
+    "num_drawn": 15,
+    "seconds": 1.0,
+    "steps": [["546865", 0.5, 1.0, ""], ["2073", 0.5, 1.0, ""], ["6561", 0.25, 0.01, ""], ["2e", 1.0, 1.0, ""]],
+    "vocab": {},
+}
+
+
 def test_a_row_has_the_figures_of_its_texts() -> None:
-    about = {"prompt": "p", "num_answer_tokens": 10, "started": 1.0}
-    costs = {"bits_per_char": 0.5, "log_mass_per_word": 0.4, "num_words": 2}
-    answers = [
-        {**about, "text": "The sea.", "num_generated_tokens": 15, "ended": 2.0, "vocab": costs},
-        {**about, "text": "A cat. A cat. A cat.", "num_generated_tokens": 25, "ended": 4.0, "vocab": costs},
-    ]
-    steps = [{"steps": [["The", -1.0, "begins", None, ""], [" s", -1, "begins", None, ""], ["ea", -9, ON, 0.01, ""]]}]
-    row = figures(answers, [*steps, *steps], {"p": ["sea"]}, has_fragments=False)
-    assert row == ["2", "4", "50.00", "–", "0.50", "0.40", "50%", "0.167", "2.00", "0.200"]
+    second = ANSWER | {"text": "The sea. The sea. The sea zzyzx.", "num_drawn": 25, "seconds": 3.0}
+    answers = [{"prompt": "p", **json.loads(json.dumps(one))} for one in (ANSWER, second)]
+    row = figures(answers, "en", 1000, {"p": ["sea"]})
+    assert row == ["2", "50.0", "0.0", "11.1", "0.20", "100%", "0.125", "2.00", "0.200"]
+    beams = [{**one, "steps": [], "vocab": {"bits_per_char": 0.5}} for one in answers]
+    assert figures(beams, "en", 1000, {"p": ["sea"]})[1:5] == ["–", "–", "11.1", "0.50"]

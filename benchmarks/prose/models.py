@@ -1,5 +1,6 @@
-"""Models of the benchmarks, from the package index: ``python -m benchmarks.prose.models`` prints their folders."""
+"""Models of the benchmarks, from the package index: `python -m benchmarks.prose.models [NAME]` prints folders."""
 
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -33,4 +34,5 @@ def multilingual_path() -> Path:
 
 
 if __name__ == "__main__":
-    print(judge_path(), multilingual_path(), sep="\n")
+    paths = {JUDGE.name: judge_path, MULTILINGUAL.name: multilingual_path}
+    print(*(paths[name]() for name in sys.argv[1:] or paths), sep="\n")
