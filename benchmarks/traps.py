@@ -199,7 +199,7 @@ def main() -> None:
     records, everyday = Records(arguments.out), load_everyday()
     url = arguments.url or os.environ.get("WORDBOUND_URL", "http://127.0.0.1:8000")
     table, texts = [COLUMNS, ("---",) * len(COLUMNS)], list[str]()
-    chats = openai.OpenAI(base_url=f"{url}/v1", api_key=arguments.key, max_retries=0, timeout=TIMEOUT_S)
+    chats = openai.OpenAI(base_url=f"{url}/v1", api_key=arguments.key, max_retries=5, timeout=TIMEOUT_S)
     with chats, ThreadPoolExecutor(arguments.parallel) as pool:
         model = chats.models.list().data[0].id
 

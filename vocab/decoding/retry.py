@@ -21,6 +21,7 @@ import numpy.typing as npt
 from vocab.arrays.kernels import Int32Array
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.ends import Ending
+from vocab.marks import APOSTROPHES
 from vocab.matching.mask_kernels import set_token_bits
 from vocab.matching.matcher import Matcher
 
@@ -57,10 +58,16 @@ class _Try:
 
 
 def letter_tokens(facts: TokenizerFacts) -> npt.NDArray[np.bool_]:
-    """Return which tokens go on with a word, bool (tokens,): those that begin with a letter, or a part of one."""
+    """Return which tokens go on with a word, bool (tokens,).
+
+    Those that begin with a letter, a part of one, or an apostrophe.
+    """
     texts = ((spelled, spelled.decode("utf-8", "ignore")) for spelled in facts.token_bytes)
     # Without a whole character, the token is a part of one.
-    return np.asarray([text[0].isalpha() if text else bool(spelled) for spelled, text in texts], dtype=np.bool_)
+    return np.asarray(
+        [text[0].isalpha() or text[0] in APOSTROPHES if text else bool(spelled) for spelled, text in texts],
+        dtype=np.bool_,
+    )
 
 
 class Retry:
@@ -177,8 +184,10 @@ class Retry:
         """Return the log of the share of p that stays within what the open word, or the text after it, can become."""
         if draw.log_mass >= self._log_share or not self._matcher.states.ends_word(self._matcher.state):
             return draw.log_mass
+        # What the likeliest are says what the others are, of which no one tells.
         lost = math.fsum(p for token, p in draw.refused if token < len(self._letters) and self._letters[token])
-        return math.log(max(1 - lost, _LEAST_VALUE))
+        share = lost / (math.fsum(p for _, p in draw.refused) or 1)
+        return math.log(max(1 - share * (1 - math.exp(draw.log_mass)), _LEAST_VALUE))
 
     def _is_bound(self) -> bool:
         """Return whether a word may no longer be taken back: near the end of the text, or after too many."""
