@@ -61,7 +61,8 @@ def test_a_brief_becomes_a_text_of_listed_words(page: Page) -> None:
     expect(page.get_by_role("img", name=re.compile("^100% of"))).to_be_visible()
 
 
-def test_words_of_the_brief_that_the_list_lacks_can_be_allowed(page: Page) -> None:
+@pytest.mark.parametrize("view", [DESKTOP, PHONE], ids=str)
+def test_words_of_the_brief_that_the_list_lacks_can_be_allowed_and_are_in_the_printed_glossary(page: Page) -> None:
     about = page.get_by_label("What should it be about?")
     about.fill("A story about a dog who has maps")
     offered = page.get_by_role("group", name="Words of the brief that are not in the list").get_by_role("button")
@@ -72,6 +73,14 @@ def test_words_of_the_brief_that_the_list_lacks_can_be_allowed(page: Page) -> No
     write(page, "The map")
     expect(word(page, "map")).to_have_attribute("data-reason", "added")
     assert_accessible(page)
+    assert not is_wider_than_its_window(page)
+    page.evaluate("window.print = () => {}")
+    page.get_by_role("button", name="Print or save").click()
+    page.get_by_label("With the glossary").check()
+    page.get_by_role("button", name="Print", exact=True).click()
+    expect(page.locator("#handout dt")).to_have_text(["map"])
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.keyboard.press("Escape")
     offered.click()
     expect(word(page, "map")).to_have_attribute("data-reason", "rare")
     about.fill("A story about a dog")

@@ -9,6 +9,7 @@ from typing import Final
 
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.matcher import Matcher
+from vocab.matching.text_states import State
 
 FREE_SHARE: Final = 2 / 3
 """Of the budget, after which a sentence that ends freely may be the last."""
@@ -51,17 +52,19 @@ class Ending:
         # Without a stop token nothing could end a text between sentences.
         if token in matcher.stop_tokens or not len(matcher.stop_tokens):
             return False
-        if matcher.states.may_stop(matcher.state):
-            # As many tokens as a sentence of this text had so far, its mark included.
-            if (self._budget - num_tokens) * max(self._num_sentences, 1) < num_tokens:
-                self.num_left = 0
-        else:
+        num_to_close = self._num_to_close(matcher.state)
+        # As many tokens as a sentence of this text had so far, its mark included.
+        has_room = (self._budget - num_tokens) * max(self._num_sentences, 1) >= num_tokens
+        if num_to_close is None:
             self._decide_in_sentence(token, allowed, self._budget - num_tokens)
+        elif not has_room and not (num_to_close and self._tokens_to_end(token)):
+            # Else the token closes what is open by itself.
+            self._end_within(num_to_close)
         return self.num_left is not None
 
-    def advance(self, *, had_ended: bool) -> None:
-        """Note that the text goes on; ``had_ended`` is whether its last sentence had ended before the token."""
-        self._num_sentences += not had_ended and self._matcher.can_stop()
+    def advance(self, before: State) -> None:
+        """Note that the text goes on after a state."""
+        self._num_sentences += self._has_ended(self._matcher.state) and not self._has_ended(before)
 
     def _decide_in_sentence(self, token: int, allowed: Sequence[tuple[int, float]], num_left: int) -> None:
         """End the sentence where the model gives an end as much as may be hoped for later."""
@@ -69,17 +72,30 @@ class Ending:
             return
         ends = [(other, p, num) for other, p in allowed if (num := self._tokens_to_end(other)) is not None]
         if token not in [end for end, _, _ in ends] and sum(p for _, p, _ in ends) >= LEAST_P * num_left / 4:
-            self.num_left = max(num for _, _, num in ends)
-            self._matcher.end_within(self.num_left)
+            self._end_within(max(num for _, _, num in ends))
+
+    def _end_within(self, num_tokens: int) -> None:
+        self.num_left = num_tokens
+        self._matcher.end_within(num_tokens)
 
     def _tokens_to_end(self, token: int) -> int | None:
         """Return in how many tokens a text ends that a token begins to end, itself included; None where it does not."""
-        matcher, states = self._matcher, self._matcher.states
-        target = states.target(matcher.state, token, matcher.budget_after_next())
-        if not target:
-            return None
-        if states.may_stop(target):
-            return 1
-        # A mark in brackets or quotation marks, which then close; but an author may ask for more.
-        is_mark = not states.is_in_word(target) and states.readings(target) == target
-        return 2 if is_mark and states.tokens_to_end(target) == 1 else None
+        matcher = self._matcher
+        target = matcher.states.target(matcher.state, token, matcher.budget_after_next())
+        num_to_close = self._num_to_close(target) if target else None
+        return None if num_to_close is None else 1 + num_to_close
+
+    def _num_to_close(self, state: State) -> int | None:
+        """Return how many tokens a text still needs whose sentence has ended; None where it has not.
+
+        It is one where brackets or quotation marks are open.
+        """
+        states = self._matcher.states
+        if states.may_stop(state):
+            return 0
+        is_between = not states.is_in_word(state) and states.tokens_to_end(state) == 1
+        return 1 if is_between and states.starts_sentence(state) else None
+
+    def _has_ended(self, state: State) -> bool:
+        """Return whether a sentence has ended, be it within quotation marks."""
+        return self._matcher.states.can_stop(state) or self._num_to_close(state) is not None

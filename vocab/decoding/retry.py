@@ -166,7 +166,7 @@ class Retry:
         if self._forced:
             del self._forced[0]
         if self._ending is not None:
-            self._ending.advance(had_ended=matcher.states.can_stop(before))
+            self._ending.advance(before)
         is_in_word = not matcher.is_terminated and matcher.states.is_in_word(after)
         if self._open and not (is_in_word and matcher.states.continues_word(before, draw.token, after)):
             self._open.clear()

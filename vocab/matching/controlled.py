@@ -47,7 +47,7 @@ class ControlledStates(TextStates):
     def begin(self, place: int | None) -> State:
         # A sentence begun in what a client wrote counts.
         readings = self._states.begin(place)
-        return self._first._replace(num_sentences=int(not self._starts_sentence(readings[0]))).pack(readings)
+        return self._first._replace(num_sentences=int(not self._states.starts_sentence(readings))).pack(readings)
 
     @override
     def begin_after(self, num_tokens: int) -> None:
@@ -118,10 +118,6 @@ class ControlledStates(TextStates):
     def _may_stop(self, progress: Progress) -> bool:
         """Return whether the controls let a text end: sentences enough, and no required word missing."""
         return progress.num_sentences >= self._controls.min_sentences and not any(self._missing(progress))
-
-    @abstractmethod
-    def _starts_sentence(self, reading: int) -> bool:
-        """Return whether a word would start a sentence after a reading between words."""
 
     @abstractmethod
     def _is_complete(self, progress: Progress, readings: State) -> bool:

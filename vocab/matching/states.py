@@ -234,6 +234,10 @@ class ListStates(TextStates):
         return any(reading >= 0 and self.frame_state(reading) >= 0 for reading in state)
 
     @override
+    def starts_sentence(self, state: State) -> bool:
+        return any(self.frame.modes[context] & SENTENCE for reading in state for _, context in self.ways(reading))
+
+    @override
     def keep_whole_words(self, out: Int32Array, state: State, stops: Int32Array) -> None:
         whole = np.zeros_like(out)
         for reading in state:

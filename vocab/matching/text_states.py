@@ -74,6 +74,10 @@ class TextStates(ABC):
     def ends_word(self, state: State) -> bool:
         """Return whether the word in which the text ends is whole, or may be."""
 
+    def starts_sentence(self, state: State) -> bool:  # noqa: ARG002
+        """Return whether a word would start a sentence in a state between words; no where these states cannot tell."""
+        return False
+
     def keep_whole_words(self, out: Int32Array, state: State, stops: Int32Array) -> None:  # noqa: B027
         """Clear tokens in a mask that leave a word open, except ``stops``; nothing where these states cannot tell.
 

@@ -98,10 +98,6 @@ class WordControls(ControlledStates):
                 return ()
         return ()
 
-    @override
-    def _starts_sentence(self, reading: int) -> bool:
-        return any(self.frame.modes[context] & SENTENCE for _, context in self._list.ways(reading))
-
     def _views(self, progress: Progress, after: Progress, readings: State, budget: int) -> Iterator[View]:
         """Yield the views, as the author asks first; each of the others is for where the one before allows nothing.
 

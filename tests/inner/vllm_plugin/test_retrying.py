@@ -84,6 +84,7 @@ class World(EngineWorld):
     Attributes:
         got: The tokens that the client of each request got, and its log probabilities.
         reports: What was reported with the last of them.
+        scheduled: How many tokens of each request the last step computed.
     """
 
     def __init__(self, model: Path, **fields: Any) -> None:
@@ -92,6 +93,7 @@ class World(EngineWorld):
         self.got: dict[str, list[int]] = {}
         self.log_p: dict[str, list[float]] = {}
         self.reports: dict[str, Retries | None] = {}
+        self.scheduled: dict[str, int] = {}
         self._num_drawn = 0
 
     def begin(self, name: str, seed: int, *, logprobs: int | None = None, group: str = "") -> None:
@@ -108,6 +110,7 @@ class World(EngineWorld):
 
     def step(self) -> None:
         output = self.scheduler.schedule()
+        self.scheduled = output.num_scheduled_tokens
         self.num_steps += 1
         self._in_flight.append((output, self._execute(output)))
         while len(self._in_flight) > (self._depth if output.total_num_scheduled_tokens else 0):
@@ -217,6 +220,37 @@ def test_in_its_place_a_request_computes_one_token_more_for_each_word(smollm2_pa
     num_steps = len(PROMPT) + 29 + retry.num_tokens
     assert num_steps <= engine.num_computed["one"] <= num_steps + request.num_preemptions * BLOCK_SIZE
     assert request.num_preemptions < retry.num_words
+
+
+def test_of_256_texts_none_waits_for_those_of_which_words_are_taken_back(smollm2_path: Path) -> None:
+    engine = World(smollm2_path, num_blocks=256 * 10 + 1, max_num_seqs=256)
+    names, plain = [f"{number}" for number in range(192)], [f"plain {number}" for number in range(64)]
+    for number, name in enumerate(names):
+        engine.begin(name, number)
+    for name in plain:
+        engine.add(name, PROMPT, max_tokens=30)
+    scheduler, blocks = engine.scheduler, engine.scheduler.kv_cache_manager
+    num_together = list[int]()
+    while scheduler.has_unfinished_requests():
+        unfinished = {name for name, request in engine.requests.items() if not request.is_finished()}
+        num_words = sum(grammar.retry.num_words for grammar in engine.grammars.values())
+        engine.step()
+        # Also where a word's blocks would not stay right, and its request is preempted.
+        assert engine.scheduled.keys() == unfinished
+        assert engine.num_steps == 1 or all(engine.scheduled[name] == 1 for name in unfinished & {*plain})
+        num_together.append(sum(grammar.retry.num_words for grammar in engine.grammars.values()) - num_words)
+        held = {request.request_id: blocks.get_block_ids(request.request_id)[0] for request in scheduler.running}
+        for request in scheduler.running:
+            assert request.num_computed_tokens == request.num_tokens - 1
+            assert len(held[request.request_id]) - request.num_computed_tokens // BLOCK_SIZE in (0, 1)
+        assert engine.num_used_blocks == len({block for each in held.values() for block in each})
+        assert len(_texts[scheduler]) == sum(name in scheduler.requests for name in names)
+    assert max(num_together) > 32
+    assert engine.num_used_blocks == 0
+    for name in names:
+        assert engine.got[name] == list(engine.requests[name].output_token_ids) == engine.grammars[name].accepted
+    # None of another's steps is repeated, and of the prompts all but the first one's have blocks that are cached.
+    assert {engine.num_computed[name] for name in plain} == {len(PROMPT) % BLOCK_SIZE + 29}
 
 
 def test_a_request_that_ends_in_an_open_word_gives_all_of_it(smollm2_path: Path) -> None:

@@ -100,7 +100,10 @@ class Engine:
 
 
 WORDS = ("the", "doctor", "document", "cat", "sat", "cats", "do")
-PIECES = ("the", " the", " doct", "or", " doc", "ument", " cat", " sat", "s", " do", ".", "ch", " x")
+PIECES = (
+    *("the", " the", " doct", "or", " doc", "ument", "cat", " cat", " sat", "s", " do", "ch", " x"),
+    *(".", ",", '"', ' "', " (", ")"),
+)
 
 
 def engine(model: Mapping[str, Chances], words: Sequence[str] = WORDS, **fields: object) -> Engine:
@@ -243,6 +246,43 @@ def test_a_text_ends_with_a_sentence_after_which_no_other_would_fit(budget: int,
     """One takes four tokens."""
     text = write_story({" cat": {" sat": 0.99}, " sat": {".": 0.9}}, budget)
     assert text == " ".join(["the cat sat."] * num_sentences)
+
+
+SPEECH: Mapping[str, Chances] = {
+    "": {'"': 0.9},
+    '"': {"the": 0.9},
+    "the": {" cat": 0.9},
+    " cat": {" sat": 0.99, ".": 0.005},
+    " sat": {".": 0.9},
+    ".": {" the": 0.9, '"': 0.05},
+    '."': {"<end>": 0.9},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "budget", "expected", "without"),
+    [
+        ({}, 12, '"the cat sat. the cat sat."', '"the cat sat. the cat sat. the."'),
+        ({}, 13, '"the cat sat. the cat sat."', '"the cat sat. the cat sat. the cat."'),
+        # Too early for the last one, and then there is room for another.
+        ({}, 14, '"the cat sat. the cat sat. the cat sat."', '"the cat sat. the cat sat. the cat sat."'),
+        # One that closes by itself, as the model has it.
+        ({".": {'"': 0.9}}, 7, '"the cat sat."', '"the cat sat."'),
+    ],
+)  # fmt: skip
+def test_what_is_said_ends_with_a_sentence_after_which_no_other_would_fit(
+    changed: Mapping[str, Chances], budget: int, expected: str, without: str
+) -> None:
+    assert write_story({**SPEECH, **changed}, budget, has_ending=False) == without
+    assert write_story({**SPEECH, **changed}, budget) == expected
+
+
+@pytest.mark.parametrize("mark", ['"', ")"])
+def test_a_mark_that_closes_inside_a_sentence_ends_none(mark: str) -> None:
+    """Though a single token would then."""
+    opening = {'"': ' "', ")": " ("}[mark]
+    story = {"": {"the": 0.9}, "the": {opening: 0.9}, opening: {"cat": 0.9}, "cat": {mark: 0.9}, mark: {" sat": 0.9}}
+    assert write_story({**story, " sat": {".": 0.9}}, 6) == f"the{opening}cat{mark} sat."
 
 
 def test_a_text_that_the_model_ends_ends_there() -> None:

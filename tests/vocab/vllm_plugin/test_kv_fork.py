@@ -50,6 +50,7 @@ class EngineWorld:
     Args:
         model: Any model that vLLM knows; only its configuration is read.
         num_blocks: Of ``BLOCK_SIZE`` tokens each.
+        max_num_seqs: How many run at once.
         is_async: Steps are scheduled while the one before them runs.
         groups: The kinds of blocks that the model has.
         knows_cache: Whether the worker can make out the blocks in its cache.
@@ -61,6 +62,7 @@ class EngineWorld:
         model: Path,
         num_blocks: int = 40,
         *,
+        max_num_seqs: int = 8,
         is_async: bool = False,
         groups: Sequence[KVCacheSpec] = (FULL,),
         knows_cache: bool = True,
@@ -69,8 +71,8 @@ class EngineWorld:
         config = EngineArgs(
             model=str(model),
             max_model_len=64,
-            max_num_batched_tokens=64,
-            max_num_seqs=8,
+            max_num_batched_tokens=8 * max_num_seqs,
+            max_num_seqs=max_num_seqs,
             enforce_eager=True,
             kv_transfer_config=dict(TRANSFER_CONFIG),
         ).create_engine_config()

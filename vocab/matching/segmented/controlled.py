@@ -54,10 +54,6 @@ class SegmentedControls(ControlledStates):
             list_states.prepare()
 
     @override
-    def _starts_sentence(self, reading: int) -> bool:
-        return bool(self._list.text.starts_sentence[kernels.node_of(kernels.place_of(reading))])
-
-    @override
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         progress, readings = self._unpack(state)
         after = self._after_word(progress, readings)

@@ -199,6 +199,10 @@ class SegmentedStates(TextStates):
         return budget != NO_BUDGET and budget < self._longest_distance
 
     @override
+    def starts_sentence(self, state: State) -> bool:
+        return any(self.text.starts_sentence[_node_of(_place_of(reading))] for reading in state)
+
+    @override
     def tokens_to_end(self, state: State) -> int | None:
         places, part = np.asarray([_place_of(reading) for reading in state], dtype=np.int64), _part_of(state[0])
         fewest = (
