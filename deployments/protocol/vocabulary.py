@@ -53,7 +53,7 @@ ChangedWords = Annotated[list[Word], at_most(MAX_CHANGED_WORDS), AfterValidator(
 
 class ListMembers(Body):
     lang: ListName | None = None
-    """The list, such as ``en``, or a language tag that means one, such as ``en-US``; beside ``words`` the language whose
+    """The list, such as ``en``, or a language tag that means one, as ``en-US``; beside ``words`` the language whose
     rules of spelling hold."""
     n_words: NumWords | None = None
     """How many of its words count, in rank order; by default all."""
