@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from vocab.lists.tags import RELATIVES
 from vocab.lists.wordlists import language_of
 
 CONFIG: Final = "adapter_config.json"
@@ -62,13 +63,18 @@ class Card(BaseModel):
 
     def fits(self, lang: str | None, n_words: int) -> bool:
         """Return whether the adapter was trained for a list of this name and length."""
-        has_language = lang is not None and language_of(lang) in map(language_of, self.languages)
+        has_language = lang is not None and _own_list(lang) in map(_own_list, self.languages)
         return has_language and self.min_words <= n_words and (self.max_words is None or n_words <= self.max_words)
 
     @property
     def num_lengths(self) -> float:
         """Count the list lengths that fit, infinity without a bound; the fewest wins."""
         return float("inf") if self.max_words is None else self.max_words - self.min_words + 1
+
+
+def _own_list(name: str) -> str:
+    language = language_of(name)
+    return RELATIVES.get(language, language)
 
 
 @dataclass(frozen=True)

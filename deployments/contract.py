@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from deployments.errors import ApiError
 from vocab.decoding.select import Select
 from vocab.lists.levels import resolve_level
-from vocab.lists.wordlists import AskedSource, Source, Unit
+from vocab.lists.wordlists import AskedSource, Source, Unit, list_name
 from vocab.options import Case, End, Layout, ListOptions, Punctuation, Segmentation
 from vocab.text.changes import ListChanges, PromptWord, words_and_forms
 
@@ -78,7 +78,8 @@ class VocabularySpec(BaseModel):
     """The vocabulary as the client asks for it; ``protocol.vocabulary`` has checked it.
 
     Attributes:
-        lang: The list; with ``words``, the language whose rules of spelling apply, or None.
+        lang: The list, or a language tag that means it; with ``words``, the language whose rules of spelling apply, or
+            None.
         n_words: N, in words or lemmas by ``unit``; None for all.
         reach: A larger N that the compiled list has to serve too; None for none.
         level: A named level in its place; None in a vocabulary whose level has been resolved.
@@ -121,17 +122,19 @@ class VocabularySpec(BaseModel):
             return {"end": "word", **values}
         return values
 
-    def resolve_level(self, wordlist_dir: Path | None) -> Self:
-        """Return the vocabulary with its level replaced by the list, N or words that it means.
+    def resolve(self, wordlist_dir: Path | None) -> Self:
+        """Return the vocabulary with its level replaced by the list, N or words that it means, and a tag by its list.
 
         Raises:
-            UnknownLevelError, InvalidWordListError: As ``resolve_level``.
+            WordListError: As ``resolve_level`` and ``list_name``.
         """
-        if self.level is None:
+        if self.level is not None:
+            meant = resolve_level(self.level, self.lang, wordlist_dir)
+            changes = {"level": None, "lang": meant.lang, "n_words": meant.n_words, "words": meant.words}
+            return self.model_copy(update=changes).resolve(wordlist_dir)
+        if self.lang is None or self.words is not None:
             return self
-        meant = resolve_level(self.level, self.lang, wordlist_dir)
-        changes = {"level": None, "lang": meant.lang, "n_words": meant.n_words, "words": meant.words}
-        return self.model_copy(update=changes)
+        return self.model_copy(update={"lang": list_name(self.lang, wordlist_dir, self.source)})
 
     def with_words_of_prompt(self, found: Sequence[PromptWord]) -> Self:
         """Return the vocabulary with what was found in its prompt as extra words."""
@@ -256,7 +259,7 @@ class ResolvedVocabulary(BaseModel):
         digest: The artefact of the list: words, tokenizer and format.
         changes_digest: The artefact of the words added and left out, if any.
         options: What is allowed between the words.
-        lang: As asked for; None for a client's own list without a language.
+        lang: The list; with a client's own words the language as asked for, or None.
         source: Where the words of the list come from: a file of the service, a built-in list, or the request.
         n_words: As asked for, also where the list is shorter; else the size of the list in ``unit``.
         unit: As asked for.

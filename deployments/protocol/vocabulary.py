@@ -16,7 +16,7 @@ from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES, MAX_P
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.levels import BANDS, language_of_level
-from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, check_language, language_of, unspaced_language
+from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, language_of, language_tag, unspaced_language
 from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER, unspaced_marks
 from vocab.options import Case, End, Layout, Punctuation, Segmentation
 from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
@@ -53,7 +53,8 @@ ChangedWords = Annotated[list[Word], at_most(MAX_CHANGED_WORDS), AfterValidator(
 
 class ListMembers(Body):
     lang: ListName | None = None
-    """The list, such as ``en``; beside ``words`` the language whose rules of spelling hold."""
+    """The list, such as ``en``, or a language tag that means one, as ``en-US``; beside ``words`` the language whose
+    rules of spelling hold."""
     n_words: NumWords | None = None
     """How many of its words count, in rank order; by default all."""
     level: LevelName | None = None
@@ -126,7 +127,7 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
             )
         if self.words is not None and self.lang is not None:
             try:
-                check_language(self.lang)
+                language_tag(self.lang)
             except WordListError as error:
                 raise BadRequestError(str(error), "vocab.lang", "invalid_vocabulary") from None
         lang = self._language()

@@ -36,6 +36,7 @@ from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.engine import Request
 from deployments.replica.plain_text import PlainText
 from deployments.settings.service import Settings
+from vocab.lists.tags import RENAMED
 from vocab.lists.wordlists import language_of
 
 logger = logging.getLogger("ray.serve")
@@ -54,8 +55,6 @@ MUST_USE_HINTS: Final = _HINTS["must_use"]
 
 ENGLISH: Final = SIMPLE_WORDS_HINTS["en"]
 
-_ALIASES: Final = {"in": "id", "iw": "he", "no": "nb", "tl": "fil"}
-
 _PROBE: Final = "Probe"
 
 
@@ -66,7 +65,7 @@ def hint_line(lang: str | None, must_use: Sequence[str] = (), *, n_words: int | 
     language or no line.
     """
     language = language_of(lang or "en")
-    language = _ALIASES.get(language, language)
+    language = RENAMED.get(language, language)
     line = SIMPLE_WORDS_HINTS.get(language, ENGLISH)
     if n_words is not None:
         line += f" (top-{n_words})"

@@ -81,7 +81,7 @@ class Vocabulary:
         created = cls(settings, store, compiler or _compile_pool(settings))
         await created._compiler.warm_up()
         for lang, n_words in product(settings.prebuild_langs, settings.prebuilt_counts):
-            await created._list(VocabularySpec(lang=lang, n_words=n_words), NO_OWNER)
+            await created._list(VocabularySpec(lang=lang, n_words=n_words).resolve(settings.wordlist_dir), NO_OWNER)
         return created
 
     async def resolve(self, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary:
@@ -94,7 +94,7 @@ class Vocabulary:
             ArtefactError: Its artefact could not be written.
             OverloadedError: Too much of the owner waits for the prompt's words.
         """
-        asked, spec = spec, await asyncio.to_thread(spec.resolve_level, self._settings.wordlist_dir)
+        asked, spec = spec, await asyncio.to_thread(spec.resolve, self._settings.wordlist_dir)
         prompt_words = None if spec.prompt is None else await self.lists.prompt_words(spec, owner)
         spec = spec.with_words_of_prompt(prompt_words or ())
         base = await self._list(spec, owner)

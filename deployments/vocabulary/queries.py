@@ -26,7 +26,6 @@ from vocab.lists.wordlists import (
     AskedSource,
     Unit,
     WordList,
-    check_known,
     inline_word_list,
     known_languages,
     language_of,
@@ -210,13 +209,13 @@ class ListQueries:
 
     def _words(self, asked: AskWords) -> dict[str, Any]:
         """Return a page of a list's words that contain the query, each with rank and lemma."""
-        word_list = self._load(VocabularySpec(lang=asked.name)).word_list
+        word_list = self._load(VocabularySpec(lang=asked.name).resolve(self._folder)).word_list
         found = words_with(word_list, asked.query)
         lemmas = KnownLemmas.of_language(word_list.language)
         end = asked.offset + asked.limit
         return {
             "object": "list",
-            "id": asked.name,
+            "id": word_list.lang,
             "total": len(found),
             "has_more": end < len(found),
             "data": [
@@ -226,7 +225,7 @@ class ListQueries:
 
     def _check(self, asked: AskCheck) -> bytes:
         """Check a text against a list; return the report in the form asked for."""
-        spec = asked.spec.resolve_level(self._folder)
+        spec = asked.spec.resolve(self._folder)
         found = self._load(spec)
         word_list = found.word_list
         spec.changes.check(word_list.language)
@@ -260,15 +259,12 @@ class ListQueries:
 
 
 def stamp_of(lang: str, source: AskedSource, wordlist_dir: Path | None) -> Stamp:
-    """Return a value that changes with the list's file; None for a built-in list. Never joins the name to a path.
+    """Return a value that changes with the file of the list of exactly this name; None for a built-in list.
 
     Raises:
-        WordListError: There is no list of that name.
         WordListFolderError: The folder is not there.
     """
-    folder = wordlist_dir if source == "auto" else None
-    check_known(lang, folder)
-    path = list_files(folder).get(lang)
+    path = list_files(wordlist_dir if source == "auto" else None).get(lang)
     if path is None:
         return None
     status = path.stat()

@@ -144,10 +144,11 @@ def test_the_narrowest_card_that_fits_a_list_is_chosen() -> None:
         "b": card("en-GB", min_words=500, max_words=1000),
         "a": card("en", "es", min_words=1500, max_words=2000),
         "c": card("en", min_words=501, max_words=1001),
+        "d": card("hr", "no"),
         "no card": None,
     }
     for lang, n_words, chosen in (
         ("en", 400, "wide"), ("en", 700, "b"), ("en-US", 1001, "c"), ("es", 1500, "a"), ("es", 1000, None),
-        ("de", 1000, None), (None, 1000, None),
+        ("sh", 1000, "d"), ("nb", 1000, "d"), ("de", 1000, None), (None, 1000, None),
     ):  # fmt: skip
         assert choose(cards, lang, n_words) == chosen, (lang, n_words)

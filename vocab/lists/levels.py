@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 from vocab.csv_cells import read_cell, write_csv
 from vocab.errors import InvalidWordListError, UnknownLevelError
 from vocab.lists.entries import clean_entry
-from vocab.lists.wordlists import check_language, language_of, paths_in
+from vocab.lists.tags import RENAMED
+from vocab.lists.wordlists import language_of, language_tag, paths_in
 
 MAX_FILE_BYTES: Final = 16 * 2**20
 """Of a file of levels. Costs ten times its size while it is read. The longest published list has 1 MB."""
@@ -81,7 +82,7 @@ FAMILIES: Final = (
         "CC BY-SA 4.0", "newgeneralservicelist.com",
     ),
     Family(
-        "kelly", "Kelly lists", ("ar", "el", "en", "it", "nb", "no", "pl", "ru", "sv"), _CEFR, "kelly-",
+        "kelly", "Kelly lists", ("ar", "el", "en", "it", "nb", "pl", "ru", "sv"), _CEFR, "kelly-",
         "by language, in part for non-commercial use only", "spraakbanken.gu.se",
     ),
     Family(
@@ -174,14 +175,16 @@ def languages_here(family: Family, folder: Path | None) -> tuple[str, ...]:
     """Return the languages of a family whose files are in the folder, sorted."""
     ends = f"_{family.name}.csv"
     files = [path for path in paths_in(folder) if path.name.endswith(ends) and path.is_file()]
-    return tuple(sorted(path.name.removesuffix(ends) for path in files))
+    names = (path.name.removesuffix(ends) for path in files)
+    return tuple(sorted({RENAMED.get(name, name) for name in names}))
 
 
 def find_level_file(family: Family, language: str, folder: Path | None) -> Path | None:
     """Find the file of a family's levels that was put into the folder, or None."""
     # Looked up in the folder's listing: no name is joined to a path that is not there.
-    name = family.file_name(language)
-    return next((path for path in paths_in(folder) if path.name == name and path.is_file()), None)
+    files = {path.name: path for path in paths_in(folder) if path.is_file()}
+    codes = (language, *(code for code, renamed in RENAMED.items() if renamed == language))
+    return next((files[name] for name in map(family.file_name, codes) if name in files), None)
 
 
 def _family(level: str, lang: str | None) -> tuple[Family, str]:
@@ -195,8 +198,7 @@ def _family(level: str, lang: str | None) -> tuple[Family, str]:
         if family.only_language is None:
             raise UnknownLevelError(f"The level {level!r} is there for several languages: name one by 'lang'.")
         return family, family.only_language
-    check_language(lang)
-    language = language_of(lang)
+    language = language_of(language_tag(lang))
     for family in families:
         if not family.languages or language in family.languages:
             return family, language

@@ -25,6 +25,7 @@ from vocab.errors import (
     WordListFolderError,
 )
 from vocab.lists.cleaned import cleaned_languages, differences_of
+from vocab.lists.tags import RENAMED, TRADITIONAL, read_tag
 from vocab.marks import APOSTROPHES
 
 LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -35,10 +36,6 @@ NO_LANGUAGE: Final = "und"
 _UNSPACED: Final = frozenset({"zh", "ja", "th"})
 """Languages written without spaces whose texts are segmented into words. Korean has spaces."""
 
-_TRADITIONAL: Final = frozenset({"TW", "HK", "MO"})
-"""Where Chinese is written in traditional characters, if no script is named."""
-
-_UNSPACED_TAG: Final = re.compile(r"(zh|ja|th)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
 _UNSUPPORTED_LANGUAGE: Final = re.compile(r"(yue|wuu|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
 """Tags of languages written without spaces that have no dictionary here; "my-words" is a list file's name, not
 Burmese."""
@@ -127,7 +124,7 @@ class WordList:
 
 
 def known_languages(wordlist_dir: Path | None) -> list[str]:
-    """Return the names that ``load_word_list`` accepts, sorted."""
+    """Return the names of all lists, sorted; ``list_name`` finds one of them."""
     import wordfreq
 
     names = {*list_files(wordlist_dir), *wordfreq.available_languages("best"), *cleaned_languages()}
@@ -140,7 +137,7 @@ def load_word_list(
     """Load a list by name: a list file, a cleaned list, or wordfreq's; each word has its own rank.
 
     Args:
-        lang: Its name; a tag such as "zh-TW" means the language's list, here "zh-Hant".
+        lang: Its name, or a language tag, as ``list_name`` reads it.
         wordlist_dir: The folder of list files.
         source: With ``auto`` a file goes before the language's cleaned list, and that before wordfreq's.
         safe: Whether to leave profanity out of a cleaned list. Files and wordfreq's lists are read as they are.
@@ -152,10 +149,8 @@ def load_word_list(
         EmptyWordListError: No word is left.
         WordListFolderError: As ``paths_in``.
     """
-    check_supported(lang)
+    lang = list_name(lang, wordlist_dir, source)
     files = list_files(wordlist_dir) if source == "auto" else {}
-    if lang not in files:
-        lang = _built_in_name(lang)
     if lang in files:
         return WordList(lang, words_of_file(files[lang], unspaced_language(lang)), "file")
     import wordfreq
@@ -163,9 +158,7 @@ def load_word_list(
     packs = wordfreq.available_languages("best")
     differences = differences_of(lang) if source == "auto" else None
     if lang not in packs and differences is None:
-        if lang in cleaned_languages():
-            raise UnknownLanguageError(f"wordfreq has no list {lang!r}: leave out the source 'wordfreq'.")
-        raise _unknown_language(lang, wordlist_dir if source == "auto" else None)
+        raise UnknownLanguageError(f"wordfreq has no list {lang!r}: leave out the source 'wordfreq'.")
     pack = packs.get(_RAW_LIST.get(lang, lang))
     raw = () if pack is None else tuple(dict.fromkeys(_words_of_wordfreq(pack, lang)))
     if differences is None:
@@ -202,10 +195,9 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
     Raises:
         InvalidWordListError: An entry cannot be a word.
         EmptyWordListError: No words.
-        UnknownLanguageError, UnsupportedScriptError: As ``check_language``.
+        UnknownLanguageError, UnsupportedScriptError: As ``language_tag``.
     """
-    if lang is not None:
-        check_language(lang)
+    lang = None if lang is None else language_tag(lang)
     # Only what is given by hand is looked at: a check of a text with a language's list loads none of it.
     from vocab.lists.entries import clean_words
 
@@ -231,25 +223,60 @@ def words_with(word_list: WordList, part: str) -> list[tuple[int, str]]:
     return [(rank, word) for _, rank, word in sorted(found, key=lambda one: one[0])]
 
 
-def check_language(lang: str) -> None:
-    """Raise ``UnknownLanguageError`` for what is no tag, and as ``check_supported``; no list is needed."""
+def language_tag(lang: str) -> str:
+    """Return a language's tag in its usual spelling: "he-IL" for "IW-il". No list is needed; the name of one stays.
+
+    Raises:
+        UnknownLanguageError: It is no name of a list either.
+        UnsupportedScriptError: As ``check_supported``.
+    """
     if not LIST_NAME.fullmatch(lang):
         raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
+    if tag := read_tag(lang):
+        lang = str(tag._replace(language=RENAMED.get(tag.language, tag.language)))
     check_supported(lang)
+    return lang
 
 
-def check_known(lang: str, wordlist_dir: Path | None) -> None:
-    """Raise what ``load_word_list`` would raise for an unknown or unsupported name, without reading a list."""
-    check_supported(lang)
-    if lang not in (known := known_languages(wordlist_dir)) and _built_in_name(lang) not in known:
-        raise _unknown_language(lang, wordlist_dir)
+def list_name(lang: str, wordlist_dir: Path | None, source: AskedSource = "auto") -> str:
+    """Return the name of the list that a list's name or a language tag means, without reading the list.
+
+    A list of exactly that name goes first. A tag means, in any capitals, the list of that tag, or else of its language:
+    "EN" and "en-US" mean "en", "no" means "nb", "zh-TW" means "zh-Hant". No other name means another list.
+
+    Raises:
+        UnknownLanguageError, UnsupportedScriptError, WordListFolderError: As ``load_word_list``.
+    """
+    known = known_languages(wordlist_dir if source == "auto" else None)
+    name = _find_name(lang, known)
+    if name is None:
+        check_supported(str(read_tag(lang) or lang))
+        shown = lang if len(lang) <= 40 else lang[:40] + "…"
+        raise UnknownLanguageError(
+            f"There is no word list {shown!r}{_advice(lang, known, source)}. Known languages: {', '.join(known)}."
+        )
+    return name
 
 
-def _unknown_language(lang: str, wordlist_dir: Path | None) -> UnknownLanguageError:
-    shown = lang if len(lang) <= 40 else lang[:40] + "…"
-    return UnknownLanguageError(
-        f"There is no word list {shown!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
-    )
+def _find_name(lang: str, known: Sequence[str]) -> str | None:
+    if lang in known:
+        return lang
+    tag = read_tag(lang)
+    by_tag = {name.lower(): name for name in known}
+    names = () if tag is None else (by_tag.get(name.lower()) for name in tag.lists())
+    return next(filter(None, names), None)
+
+
+def _advice(lang: str, known: Sequence[str], source: AskedSource) -> str:
+    """Return what to do about a name that means no list, to be read after it."""
+    hyphenated = lang.replace("_", "-")
+    if _find_name(hyphenated, known) is not None:
+        return f": write {hyphenated!r}, with hyphens"
+    tag = read_tag(lang)
+    if tag is not None and tag.script is not None and _find_name(tag.language, known) is not None:
+        return f": the list of {tag.language!r} is not in the script {tag.script!r}, so write {tag.language!r} for it"
+    can_be_file = source == "auto" and LIST_NAME.fullmatch(lang)
+    return f": choose another, or bring {lang}.txt for the folder WORDLIST_DIR" if can_be_file else ""
 
 
 def check_supported(lang: str) -> None:
@@ -272,13 +299,9 @@ def unspaced_language(name: str | None) -> str | None:
         return None
     scripts_and_regions = {subtag.upper() for subtag in subtags}
     is_traditional = "HANT" in scripts_and_regions or (
-        "HANS" not in scripts_and_regions and not _TRADITIONAL.isdisjoint(scripts_and_regions)
+        "HANS" not in scripts_and_regions and not TRADITIONAL.isdisjoint(scripts_and_regions)
     )
     return "zh-Hant" if language == "zh" and is_traditional else language
-
-
-def _built_in_name(lang: str) -> str:
-    return unspaced_language(lang) or lang if _UNSPACED_TAG.fullmatch(lang) else lang
 
 
 def language_of(name: str) -> str:

@@ -15,7 +15,7 @@ import typer
 from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from vocab.compiler.jobs import FIRST_WORDS, Compiled, CompileList
 from vocab.errors import CompileError
-from vocab.lists.wordlists import Unit, check_known
+from vocab.lists.wordlists import Unit, list_name
 from wordbound.cli import InputError
 from wordbound.cli.asking import progress
 from wordbound.cli.service import check_installed
@@ -94,7 +94,7 @@ def _worker(command: WorkerCommand) -> Iterator[CompileProcess]:
 
 def _jobs(name: str, wordlist_dir: Path | None, unit: Unit, *, whole: bool) -> Iterator[CompileList]:
     """Yield the jobs that the service sends its compile process when a list is asked for by this name."""
-    check_known(name, wordlist_dir)
+    name = list_name(name, wordlist_dir)
     # Of a file the service makes all at once: it may be replaced before the rest is asked for.
     is_file = wordlist_dir is not None and (wordlist_dir / f"{name}.txt").is_file()
     if not is_file:

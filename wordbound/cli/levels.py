@@ -18,7 +18,7 @@ from vocab.lists.levels import (
     read_levels,
     write_levels,
 )
-from vocab.lists.wordlists import check_language, paths_in, reference_dictionary, unspaced_language, words_with
+from vocab.lists.wordlists import language_of, language_tag, paths_in, reference_dictionary, words_with
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
 from vocab.readings import check_readings, reading_of
 from vocab.text.grammar import Dialect, write_grammar
@@ -48,7 +48,7 @@ def levels(
     It is written into the folder of --lists, or the current one.
     """
     if imported is None:
-        _show(folder, lang)
+        _show(folder, None if lang is None else language_of(language_tag(lang)))
         return
     if (meant := _BY_NAME.get(family or "")) is None:
         raise typer.BadParameter(f"--import needs --family, one of {', '.join(_BY_NAME)}")
@@ -56,8 +56,7 @@ def levels(
     if language is None:
         raise typer.BadParameter(f"--family {family} needs --lang TAG")
     try:
-        check_language(language)
-        language = unspaced_language(language) or language
+        language = language_of(language_tag(language))
         by_word = {} if forms is None else word_families(read_table(forms))
         rows = level_rows(read_table(imported), meant, by_word, word_column, level_column, language)
         if language == "ja":

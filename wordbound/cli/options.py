@@ -12,7 +12,7 @@ from vocab.lists.wordlists import (
     AskedSource,
     Unit,
     WordList,
-    check_language,
+    language_tag,
     load_word_list,
     paths_in,
     unspaced_language,
@@ -95,9 +95,8 @@ class NamedList:
         if self.list_file is not None:
             if self.level is not None:
                 raise typer.BadParameter("choose one of --list and --level")
-            if self.lang is not None:
-                check_language(self.lang)
-            word_list = WordList(self.lang or NO_LANGUAGE, self._words(self.list_file), "file")
+            lang = NO_LANGUAGE if self.lang is None else language_tag(self.lang)
+            word_list = WordList(lang, self._words(self.list_file), "file")
         elif self.level is not None:
             from vocab.lists.levels import resolve_level
 

@@ -37,7 +37,7 @@ class WordList:
         state = words.next(state, token)
 
     Args:
-        lang: The list's name, such as "en" or "pt-BR". None only with ``words``, for a list of no language.
+        lang: The list's name, or a language tag such as "pt-BR". None only with ``words``, for a list of no language.
         n_words: How many words, the most frequent first; None for all of the list.
         model: An ``AsyncLM``, or a tokenizer of transformers.
         words: A list of one's own, the most frequent first; ``lang`` then names the rules of spelling.
@@ -94,6 +94,7 @@ class WordList:
             raise ValueError("name a language, or give words=")
         else:
             word_list = load_word_list(lang, None if wordlist_dir is None else Path(wordlist_dir), safe=safe)
+            lang = word_list.lang
         self.lang = lang
         self.n_words = min(n_words or word_list.num_ranks, word_list.num_ranks)
         self.vocab_size = vocab_size or getattr(model, "vocab_size", None) or len(tokenizer)

@@ -123,6 +123,22 @@ async def test_words_are_told_a_page_at_a_time_and_looked_for_by_their_beginning
     assert len((await school.get(WORDS)).json()["data"]) == 100
 
 
+async def test_lists_are_asked_for_by_language_tags(school: httpx.AsyncClient) -> None:
+    words = {tag: (await school.get(f"{LISTS}/{tag}/words?limit=3")).json() for tag in ("no", "nb", "NB-no", "zh-TW")}
+    assert words["no"] == words["nb"] == words["NB-no"]
+    assert (words["no"]["id"], words["zh-TW"]["id"]) == ("nb", "zh-Hant")
+    for tag, text, status in (("sr-Latn", "kuća", 200), ("HR", "kuća", 200), ("sr-Cyrl", "кућа", 400)):
+        answer = await school.post(CHECK, json={"text": text, "vocab": {"lang": tag}})
+        assert answer.status_code == status
+        assert status != 200 or not answer.json()["not_allowed"]
+    level = await school.post(CHECK, json={"text": "sat", "vocab": {"lang": "EN-gb", "level": "A2"}})
+    assert (level.status_code, level.json()["not_allowed"]) == (200, [])
+    for tag, says in (("en_US", "write 'en-US', with hyphens"), ("en-school", "bring en-school.txt")):
+        refused = await school.post(CHECK, json={"text": "a", "vocab": {"lang": tag}})
+        assert_error(refused, 400, code="invalid_vocabulary", param="vocab.lang")
+        assert says in refused.json()["error"]["message"]
+
+
 async def test_every_vocabulary_of_a_request_can_be_checked_against(school: httpx.AsyncClient, tmp_path: Path) -> None:
     async def missing(vocab: dict[str, Any] | None, text: str = "The xyzzy sat", **fields: Any) -> list[str]:
         body = {"text": text, **({} if vocab is None else {"vocab": vocab}), **fields}

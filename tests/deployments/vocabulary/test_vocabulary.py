@@ -48,6 +48,26 @@ async def test_a_vocabulary_names_the_source_of_its_words(world: Lists) -> None:
     assert [(await vocabulary.resolve(one)).source for one in asked] == ["cleaned", "inline", "file"]
 
 
+async def test_a_language_tag_is_resolved_to_its_list_which_the_answer_names(world: Lists) -> None:
+    world.write("nb", "the", "cat")
+    world.write("en-US", "the", "dog")
+    world.write("sh", "the", "bird")
+    vocabulary = await world.vocabulary(prebuild_langs="no-NO,EN-us")
+    num_built = world.num_jobs
+    for tags, lang in (("nb NO no-NO nb-Latn", "nb"), ("en-US en-us", "en-US"), ("sh sr-Latn hr-HR", "sh")):
+        found = [await vocabulary.resolve(spec(tag)) for tag in tags.split()]
+        assert {(one.lang, one.source) for one in found} == {(lang, "file")}
+        assert len(set(found)) == 1
+    band = await vocabulary.resolve(VocabularySpec(lang="SR", level="top-500", end="word"))
+    assert (band.lang, band.n_words) == ("sh", 500)
+    # One more list, Serbo-Croatian; the words of a request keep the language that it names.
+    assert world.num_jobs == num_built + 1
+    assert (await vocabulary.resolve(own("the", "cat", lang="hr"))).lang == "hr"
+    for tag, says in (("sr-Cyrl", "write 'sr'"), ("en_US", "write 'en-US'"), ("nb-terms", "bring nb-terms.txt")):
+        refusal = await vocabulary.resolve_or_refuse(spec(tag))
+        assert isinstance(refusal, UnknownLanguageError) and says in str(refusal)
+
+
 async def test_without_its_folder_of_lists_it_does_not_start_and_no_built_in_list_is_served(world: Lists) -> None:
     world.write("en", "the", "cat")
     vocabulary = await world.vocabulary()

@@ -22,6 +22,7 @@ FILES = {
     "en_cefr-j": "\ufeffword,level,forms\ncat,A1,cats\nbook,A2,books;booked\nthe,A1,\n,A1,\nabolish,B2,\n",
     "sv_kelly": "level,word\r\nA1,hus\r\nA2,träd\r\n",
     "en_new-dolch": "word\ngo\n",
+    "no_kelly": "word,level\nfisk,A1\n",
     "pt_grade": "word,level\nsol,1\nlua,3\n",
     "zh_hsk3": "word,level\n爱,1\n阿,7-9\n",
     "zh-Hant_hsk3": "word,level\n愛,1\n",
@@ -49,6 +50,10 @@ def folder(tmp_path: Path) -> Path:
         ("new-dolch", None, "en", "go"),
         ("grade-2", "pt", "pt", "sol"),
         ("grade-3", "pt-BR", "pt", "sol lua"),
+        ("A1", "EN-us", "en", "cat cats the"),
+        # Of Norwegian there are two codes.
+        ("kelly-A1", "no", "nb", "fisk"),
+        ("kelly-A1", "nb-NO", "nb", "fisk"),
         # Those of unspaced languages are named by their script.
         ("hsk3-1", None, "zh", "爱"),
         ("hsk3-7-9", "zh-CN", "zh", "爱 阿"),
@@ -119,7 +124,7 @@ def test_a_file_that_has_no_levels_says_what_is_wrong(tmp_path: Path, data: byte
 def test_the_levels_that_can_be_asked_for_are_named(folder: Path) -> None:
     named = {name: languages for name, _, languages in levels_here(folder)}
     assert named["top-500"] == ()
-    assert (named["A1"], named["kelly-A1"], named["grade-12"]) == (("en",), ("sv",), ("pt",))
+    assert (named["A1"], named["kelly-A1"], named["grade-12"]) == (("en",), ("nb", "sv"), ("pt",))
     assert "ngsl-1" not in named
     assert [name for name, _, _ in levels_here(None)] == list(BANDS)
     assert len(set(LEVEL_NAMES)) == len(LEVEL_NAMES)

@@ -13,7 +13,7 @@ import pytest
 
 from vocab.errors import UnknownLanguageError
 from vocab.lists.credits import attribution
-from vocab.lists.wordlists import check_known, known_languages, load_word_list, reference_dictionary, unspaced_language
+from vocab.lists.wordlists import known_languages, list_name, load_word_list, reference_dictionary, unspaced_language
 
 SCRIPT = {
     "ja": r"[\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff]+",
@@ -48,7 +48,7 @@ def test_a_tag_of_a_region_means_the_languages_list(tmp_path: Path, tag: str, la
     assert (word_list.lang, word_list.source) == (lang, "cleaned")
     assert word_list.digest == load_word_list(lang, None).digest
     assert lang in known_languages(None)
-    check_known(tag, tmp_path)
+    assert list_name(tag, tmp_path) == lang
 
 
 def test_a_file_goes_before_the_list_of_its_name(tmp_path: Path) -> None:

@@ -15,15 +15,15 @@ from vocab.lists.levels import resolve_level
 from vocab.lists.wordlists import (
     STEMS,
     WordList,
-    check_known,
     known_languages,
     language_of,
+    list_name,
     load_word_list,
     words_with,
 )
 
 NO_NAMES = [
-    *("xx", "EN", "En", "Pirate", "PIRATE", "e", "", ".", "..", "../secret", "/secret", "secret.txt", "pirate.txt"),
+    *("xx", "XX", "Pirate", "PIRATE", "e", "", ".", "..", "../secret", "/secret", "secret.txt", "pirate.txt"),
     *("../../etc/passwd", "/etc/passwd", "..\\secret", "a\0b", "pirate\0", "CON", "NUL", "%2e%2e", "%2e%2e%2fsecret"),
     *("ｅｎ", "еn", "pir\u0430te", "pir\u200bate", "en ", " en", "en\n", "es-", "-es", "*", "~", "$HOME", "C:pirate"),
     "x" * 10_240,
@@ -138,7 +138,7 @@ class TestNames:
         folder = tmp_path / "missing"
         if is_file:
             folder.write_text("the\n")
-        for ask in (known_languages, partial(load_word_list, "en"), partial(check_known, "en")):
+        for ask in (known_languages, partial(load_word_list, "en"), partial(list_name, "en")):
             with pytest.raises(WordListFolderError, match=r"missing' \(WORDLIST_DIR\) cannot be read"):
                 ask(folder)
         with pytest.raises(WordListFolderError):
@@ -147,7 +147,7 @@ class TestNames:
 
     def test_an_unknown_name_is_refused_with_the_known_ones(self, folder: Path) -> None:
         for name in NO_NAMES:
-            for ask in (load_word_list, check_known):
+            for ask in (load_word_list, list_name):
                 with pytest.raises(UnknownLanguageError, match=r"Known languages: .*en, .*pirate") as raised:
                     ask(name, folder)
                 assert len(str(raised.value)) < 1000
@@ -167,11 +167,11 @@ class TestNames:
     def test_a_name_is_known_without_reading_its_list(self, folder: Path) -> None:
         (folder / "pets.txt").write_text("")
         for name in ("pets", "es"):
-            check_known(name, folder)
+            assert list_name(name, folder) == name
 
     @pytest.mark.parametrize("name", ["lo", "km", "my", "wuu", "yue", "yue-HK", "yue-Hant-HK"])
     def test_a_language_without_a_dictionary_is_refused_even_with_a_file(self, folder: Path, name: str) -> None:
-        for ask in (load_word_list, check_known):
+        for ask in (load_word_list, list_name):
             with pytest.raises(UnsupportedScriptError, match=r"without spaces.*no dictionary .* zh, zh-Hant, ja or th"):
                 ask(name, folder)
 

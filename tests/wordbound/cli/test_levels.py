@@ -77,6 +77,17 @@ def test_words_are_listed_with_rank_and_lemma(folder: Path, run: Run) -> None:
     assert run("words", "en_school", "--lists", folder).stdout == "1\tthe\tthe\n2\tzebra\tzebra\n"
 
 
+def test_lists_are_named_by_language_tags(folder: Path, run: Run) -> None:
+    lines = {tag: run("words", tag, "--limit", "3").stdout for tag in ("nb", "no", "NB-no", "hr", "sr-Latn-RS")}
+    assert lines["nb"] == lines["no"] == lines["NB-no"] != lines["hr"] == lines["sr-Latn-RS"]
+    assert all(len(text.splitlines()) == 3 for text in lines.values())
+    done = run("check", "story.txt", "--lang", "en-US", "--words", "20000")
+    assert (done.exit_code, "3 words" in done.stdout) == (DONE, True)
+    (folder / "no.csv").write_text("word,level\nfisk,1\n", encoding="utf-8")
+    assert run("levels", "--import", "no.csv", "--family", "grade", "--lang", "no-NO").stdout.startswith("nb_grade.csv")
+    assert "not here: nb_kelly.csv" in run("levels", "--lang", "NO").stdout
+
+
 def test_words_are_listed_with_their_readings(run: Run) -> None:
     pytest.importorskip("pypinyin")
     assert run("words", "zh", "--find", "长大", "--limit", "1", "--readings").stdout.endswith("\t长大\t\tzhǎngdà\n")
