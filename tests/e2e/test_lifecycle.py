@@ -39,7 +39,7 @@ LONG: Final = 1900
 """Tokens: some of what an engine writes within ``DRAIN_S``, and more than it."""
 NUM_STREAMS: Final = 10
 
-KNOWN: Final = {"lang": "en", "n_words": 500}
+KNOWN: Final[dict[str, Any]] = {"lang": "en", "n_words": 500}
 TAKEN_BACK: Final = KNOWN | {"rescue": 0.5}
 """Of nearly every word of this model, which means nothing, a token is taken back."""
 NUMBERS: Final = count()

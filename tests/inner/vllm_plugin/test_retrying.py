@@ -1,6 +1,7 @@
 """Words that are taken back in vLLM's own scheduler, over the KV cache of ``test_kv_fork``: no slot is ever of a token
-that was taken back, no client gets one, and what it gets is what the scheduler has."""
+that was taken back, no client gets one, and what it gets is what the scheduler has. And in an engine with a model."""
 
+import json
 import math
 import random
 from dataclasses import replace
@@ -16,9 +17,14 @@ from vllm.v1.outputs import LogprobsLists, ModelRunnerOutput
 from vllm.v1.request import Request
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
+from tests.e2e.own_engine import run_program, save_short_list
+from tests.inner.vllm_plugin.retrying_engine import MAX_TOKENS, NUM_REQUESTS, OF_A_TEXT
 from tests.vocab.vllm_plugin.test_kv_fork import BLOCK_SIZE, FULL, NUM_TOKENS, PROMPT, WINDOW, EngineWorld
+from vocab.automaton.tokenizer import load_speller
 from vocab.decoding.retry import Draw
 from vocab.matching.log_mass import NUM_REFUSED, REFUSED_AT, mark, pack
+from vocab.matching.reference import GrammarReference
+from vocab.options import ListOptions
 from vocab.vllm_plugin.retrying import RETRYING, Retries, _texts, retry_args
 
 
@@ -264,3 +270,22 @@ def test_a_request_that_ends_in_an_open_word_gives_all_of_it(smollm2_path: Path)
     assert engine.got["other"] == list(engine.requests["other"].output_token_ids)
     # What it had not got stays open.
     assert engine.got["aborted"] == list(engine.requests["aborted"].output_token_ids)[: len(engine.got["aborted"])]
+
+
+@pytest.mark.slow
+def test_an_engine_holds_nothing_of_texts_that_ended_however_they_did(shallow_path: Path, tmp_path: Path) -> None:
+    words = save_short_list(tmp_path, load_speller(str(shallow_path)))
+    grammar = GrammarReference(words.digest, ListOptions(), 1000, MAX_TOKENS).to_ebnf()
+    results = tmp_path / "results.json"
+    run_program(
+        "tests.inner.vllm_plugin.retrying_engine", str(shallow_path), str(tmp_path), grammar, str(results),
+        log=tmp_path / "engine.log", artefacts=tmp_path, timeout_s=1800,
+    )  # fmt: skip
+    found = json.loads(results.read_text())
+    assert sum(found["ends"].values()) == NUM_REQUESTS
+    assert min(found["ends"][ended] for ended in ("finished", "closed", "cancelled")) > 10
+    assert found["num_words"] > 100
+    assert found["num_preempted"] > 0
+    assert found["num_unfinished"] == 0
+    for held in found["held"]:
+        assert {name: held[name] for name in ("texts", *OF_A_TEXT)} == dict.fromkeys(("texts", *OF_A_TEXT), 0)
