@@ -75,7 +75,9 @@ class World:
 
 
 @cache
-def _judge(world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End) -> Recogniser:
+def _judge(
+    world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End, possessive: bool
+) -> Recogniser:
     return Recogniser(
         world.words,
         world.n_words,
@@ -88,6 +90,7 @@ def _judge(world: World, case: Case, layout: Layout, numbers: bool, punctuation:
         extra_words=world.extra_words,
         exclude_words=world.exclude_words,
         ranks=world.ranks,
+        possessive=possessive,
     )
 
 
