@@ -216,6 +216,7 @@ def rules_of(world: World, choice: Choice) -> Rules:
         end=choice["end"],
         case=case,
         layout=choice["layout"],
+        possessive=choice["possessive"],
     )
 
 

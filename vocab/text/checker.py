@@ -19,7 +19,15 @@ from vocab.lists.cleaned import lowercase, titlecase
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
-from vocab.text.forms import ELISION_LANGUAGES, FormRanks, fold_case, follows_elision, has_possessives, is_elision
+from vocab.text.forms import (
+    ELISION_LANGUAGES,
+    POSSESSIVES,
+    FormRanks,
+    fold_case,
+    follows_elision,
+    has_possessives,
+    is_elision,
+)
 from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Note, TextReport, new_key
 from vocab.text.units import HIDDEN_CHARACTER, SYMBOL, runs_of, unit_pattern, word_pattern
 
@@ -216,6 +224,8 @@ class TextChecker:
         """Return the longest allowed or new entry with blanks or marks whose first word is at ``start``, or None."""
         for before, length in shapes:
             first, last = start - before, start - before + length
+            # "ice cream's" is one word, if it is one at all.
+            last += len(POSSESSIVES[0]) * text.startswith(POSSESSIVES, last)
             if first < 0 or last > len(text) or _is_letter(text[last : last + 1]):
                 continue
             found = self._find(text[first:last], starts)
