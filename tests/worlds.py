@@ -176,10 +176,10 @@ WORLDS = (
     World(
         "words that take no possessive",
         "en",
-        split("the|It|it's|of|ſhe|cat|out of|of it|other|go|Will|a b|IT|who's|else|us|I"),
+        split("the|It|it's|of|she|cat|out of|of it|other|go|Will|a b|IT|who's|else|us|I"),
         16,
         split(
-            "the's|The's|the’s cat|it's|It's|It’s|it’s|IT's|of's|out of's|Of it's|of its|out's|ſhe's|She's|She|cat's|"
+            "the's|The's|the’s cat|it's|It's|It’s|it’s|IT's|of's|out of's|Of it's|of its|out's|she's|She's|She|cat's|"
             "Cat’s|other's|Other's|go's|Go's|Will's|will's|a b's|A b's|who's|who's's|Who’s|who|else's|us's|Us's|us'|"
             "I's|it's's|it' s|the 's|the.'s|the'|cat'|cat' s|cat's's|cat's.|cat.'s"
         ),
