@@ -91,8 +91,8 @@ class VocabularySpec(BaseModel):
         exclude_words: Left out, in every form.
         prompt: A text whose own words are allowed too, as ``PromptReader`` finds them; None for none, and in a
             vocabulary whose ``extra_words`` have them.
-        case, numbers, punctuation, layout, end, segmentation: See ``ListOptions``. By default an answer ends with a
-            sentence, or with a word where there are no marks.
+        case, numbers, punctuation, layout, end, segmentation, possessive: See ``ListOptions``. By default an answer
+            ends with a sentence, or with a word where there are no marks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -114,6 +114,7 @@ class VocabularySpec(BaseModel):
     layout: Layout = "prose"
     end: End = "sentence"
     segmentation: Segmentation = "longest"
+    possessive: bool | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -155,6 +156,7 @@ class VocabularySpec(BaseModel):
             punctuation=self.punctuation,
             end=self.end,
             segmentation=self.segmentation,
+            possessive=self.possessive,
         )
 
     @property

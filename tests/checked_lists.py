@@ -17,6 +17,8 @@ from typing import Literal, NamedTuple, TypedDict
 
 import wordfreq
 
+from tests.possessives import may_take_possessive
+
 PUNCTUATION = '.!?…؟।:,;)]،؛"«»“”‹›¿¡([„—–- \n'
 """What may stand between words; any other character that is no part of a listed word is reported."""
 
@@ -62,7 +64,7 @@ class Rules(TypedDict, total=False):
 
     ``case``: ``any``, the default but for built-in lists that have capitals, lets any listed word have a capital
     anywhere; ``sentence`` only where a sentence starts; ``listed`` only added words there. ``layout``: ``lines`` is the
-    default.
+    default. ``possessive``, whether English words take 's, is the default of built-in lists alone.
     """
 
     extra_words: Sequence[str]
@@ -72,6 +74,7 @@ class Rules(TypedDict, total=False):
     end: Literal["word", "sentence"]
     case: Literal["any", "sentence", "listed"]
     layout: Literal["prose", "lines"]
+    possessive: bool
 
 
 class Listing(NamedTuple):
@@ -80,6 +83,7 @@ class Listing(NamedTuple):
     Attributes:
         words: Entries that the splitter sees as one word.
         phrases: Entries with blanks, marks or symbols, and with a possessive where there is one.
+        possessives: Words that may take an 's.
         elisions: Entries that join the next word ("l'").
         added: Those of all these that were added: a capital may start them wherever a sentence starts.
         marks: What may stand between words.
@@ -88,6 +92,7 @@ class Listing(NamedTuple):
 
     words: frozenset[str]
     phrases: tuple[str, ...]
+    possessives: frozenset[str]
     elisions: frozenset[str]
     added: frozenset[str]
     lang: str
@@ -117,6 +122,7 @@ def listing_of(lang: str, n_words: int, words: Sequence[str] | None, rules: Rule
             None if words is None else tuple(words),
             tuple(rules.get("extra_words", ())),
             tuple(rules.get("exclude_words", ())),
+            rules.get("possessive", words is None),
         )
     return listing._replace(
         marks=marks.get(punctuation, PUNCTUATION),
@@ -128,7 +134,12 @@ def listing_of(lang: str, n_words: int, words: Sequence[str] | None, rules: Rule
 
 @lru_cache(maxsize=32)
 def _listing(
-    lang: str, n_words: int, listed: tuple[str, ...] | None, extra: tuple[str, ...], excluded: tuple[str, ...]
+    lang: str,
+    n_words: int,
+    listed: tuple[str, ...] | None,
+    extra: tuple[str, ...],
+    excluded: tuple[str, ...],
+    possessive: bool,
 ) -> Listing:
     base = re.split("[-_]", lang)[0]
     ranked = built_in_words(lang, n_words) if listed is None else _distinct(listed, n_words)
@@ -140,12 +151,13 @@ def _listing(
     words = {entry for entry in entries if _small(entry, base) not in left_out} | added
     elisions = {entry for entry in words if entry.endswith("'")} if base in ("fr", "it", "ca") else set()
     phrases = {entry for entry in words if not all(map(is_word_character, entry))}
-    if base == "en":
-        phrases |= {phrase + "'s" for phrase in phrases if "'" not in phrase}
-        added |= {word + "'s" for word in added}
+    possessives = {entry for entry in words if base == "en" and possessive and may_take_possessive(entry)}
+    phrases |= {phrase + "'s" for phrase in phrases & possessives}
+    added |= {word + "'s" for word in added & possessives}
     return Listing(
         words=frozenset(words - elisions - phrases),
         phrases=tuple(phrases - elisions),
+        possessives=frozenset(possessives - phrases),
         elisions=frozenset(elisions),
         added=frozenset(added),
         lang=base,

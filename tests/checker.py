@@ -54,7 +54,7 @@ def unlisted_words(
 ) -> list[str]:
     """The words of ``text`` that are not listed, in their order; a cut word at the end is among them.
 
-    A listed word may have a capital first letter, either apostrophe and, in English, the possessive 's. A mark or
+    A listed word may have a capital first letter, either apostrophe and, in English, some the possessive 's. A mark or
     number that the rules do not allow is reported like a word.
 
     Args:
@@ -121,9 +121,8 @@ def _starts_word(text: str, position: int, listing: Listing) -> bool:
 def _entries_of(word: str, listing: Listing) -> set[str]:
     """The listed words that may be written ``word``, with its possessive where it has one."""
     candidates = {word, with_small_first_letter(word, listing.lang)}
-    if listing.lang == "en" and word.endswith("'s"):
-        candidates |= {candidate[:-2] for candidate in candidates if "'" not in candidate[:-2]}
-    return candidates & listing.words
+    bases = {candidate.removesuffix("'s") for candidate in candidates if candidate.endswith("'s")}
+    return candidates & listing.words | bases & listing.possessives
 
 
 def _is_elision(text: str, position: int, length: int, listing: Listing) -> bool:

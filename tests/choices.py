@@ -15,6 +15,7 @@ class Choice(TypedDict):
     numbers: bool
     punctuation: Punctuation
     end: End
+    possessive: bool
 
 
 def choices() -> st.SearchStrategy[Choice]:
@@ -26,22 +27,25 @@ def choices() -> st.SearchStrategy[Choice]:
         numbers=st.booleans(),
         punctuation=st.sampled_from(["standard", "standard", "full", "basic", "none"]),
         end=st.sampled_from(["word", "sentence"]),
+        possessive=st.sampled_from([True, True, False]),
     ).filter(lambda choice: choice["end"] == "word" or choice["punctuation"] != "none")
 
 
-PLAIN = Choice(case="auto", layout="prose", numbers=False, punctuation="full", end="word")
+PLAIN = Choice(case="auto", layout="prose", numbers=False, punctuation="full", end="word", possessive=True)
 TELLING_CHOICES = (
     PLAIN,
-    Choice(case="sentence", layout="lines", numbers=False, punctuation="full", end="word"),
-    Choice(case="any", layout="prose", numbers=True, punctuation="full", end="word"),
-    Choice(case="listed", layout="prose", numbers=False, punctuation="basic", end="word"),
-    Choice(case="sentence", layout="prose", numbers=True, punctuation="none", end="word"),
-    Choice(case="sentence", layout="lines", numbers=False, punctuation="none", end="word"),
-    Choice(case="auto", layout="prose", numbers=False, punctuation="full", end="sentence"),
-    Choice(case="sentence", layout="lines", numbers=True, punctuation="basic", end="sentence"),
-    Choice(case="auto", layout="prose", numbers=False, punctuation="standard", end="word"),
-    Choice(case="sentence", layout="prose", numbers=True, punctuation="standard", end="sentence"),
-    Choice(case="sentence", layout="lines", numbers=False, punctuation="standard", end="word"),
+    Choice(case="sentence", layout="lines", numbers=False, punctuation="full", end="word", possessive=True),
+    Choice(case="any", layout="prose", numbers=True, punctuation="full", end="word", possessive=True),
+    Choice(case="listed", layout="prose", numbers=False, punctuation="basic", end="word", possessive=True),
+    Choice(case="sentence", layout="prose", numbers=True, punctuation="none", end="word", possessive=True),
+    Choice(case="sentence", layout="lines", numbers=False, punctuation="none", end="word", possessive=True),
+    Choice(case="auto", layout="prose", numbers=False, punctuation="full", end="sentence", possessive=True),
+    Choice(case="sentence", layout="lines", numbers=True, punctuation="basic", end="sentence", possessive=True),
+    Choice(case="auto", layout="prose", numbers=False, punctuation="standard", end="word", possessive=True),
+    Choice(case="sentence", layout="prose", numbers=True, punctuation="standard", end="sentence", possessive=True),
+    Choice(case="sentence", layout="lines", numbers=False, punctuation="standard", end="word", possessive=True),
+    Choice(case="any", layout="prose", numbers=False, punctuation="full", end="word", possessive=False),
+    Choice(case="auto", layout="prose", numbers=True, punctuation="standard", end="sentence", possessive=False),
 )
 """Each option by itself, and a few together."""
 

@@ -28,6 +28,7 @@ ALPHABET = LETTERS * 2 + RIGHT_TO_LEFT + COMBINING + DIGITS + MARKS * 2 + OPERAT
 
 TELLING = (
     *("l'", "l'a", "d’", "a b", "a b c", "b c", "A", "in front of", "well-known", "goin'", "’s", "s", "x" * 60),
+    *("the", "It", "it's", "b of", "of b"),
     *(
         "3",
         "3rd",

@@ -11,6 +11,8 @@ from functools import lru_cache
 from itertools import permutations, product
 from typing import Any, Literal, NamedTuple
 
+from tests.possessives import may_take_possessive
+
 Case = Literal["auto", "sentence", "any", "listed"]
 Layout = Literal["prose", "lines"]
 Punctuation = Literal["standard", "full", "basic", "none"]
@@ -109,6 +111,7 @@ class Recogniser:
         n_words: The largest rank that counts.
         lang: First part of a language tag.
         ranks: Rank of each word, where words share them; without it the place of each different word.
+        possessive: Whether English words may take 's, as those of one's own list do only if asked.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class Recogniser:
         extra_words: Sequence[str] = (),
         exclude_words: Sequence[str] = (),
         ranks: Sequence[int] | None = None,
+        possessive: bool = False,
     ) -> None:
         distinct = list(dict.fromkeys(unicodedata.normalize("NFC", word) for word in words))
         ranked = list(zip(distinct, range(1, len(distinct) + 1) if ranks is None else ranks, strict=True))
@@ -136,8 +140,8 @@ class Recogniser:
             excluded |= {word + "'s" for word in excluded}
         excluded_ranks = {rank for word, rank in ranked if _bare(word, lang) in excluded}
         listed = [word for word, rank in ranked if rank <= n_words and rank not in excluded_ranks]
-        pieces = {piece for word in listed for piece in _pieces(word, lang, case)}
-        pieces |= {piece for word in extra_words for piece in _pieces(word, lang, "sentence")}
+        pieces = {piece for word in listed for piece in _pieces(word, lang, case, possessive)}
+        pieces |= {piece for word in extra_words for piece in _pieces(word, lang, "sentence", possessive)}
 
         self._close_marks, self._open_marks = {
             "full": (CLOSE_MARKS, OPEN_MARKS),
@@ -323,13 +327,13 @@ def _bare(word: str, lang: str) -> str:
     return "".join(char.lower().replace("ς", "σ") for char in word.replace(APOSTROPHES[1], APOSTROPHES[0]))
 
 
-def _pieces(word: str, lang: str, case: Case) -> Iterator[Piece]:
+def _pieces(word: str, lang: str, case: Case, possessive: bool) -> Iterator[Piece]:
     elision = lang in ("fr", "it", "ca") and word[-1] in APOSTROPHES
     spellings = {word}
     if any(apostrophe in word for apostrophe in APOSTROPHES):
         for apostrophe in APOSTROPHES:
             spellings.add("".join(apostrophe if char in APOSTROPHES else char for char in word))
-    elif lang == "en":
+    elif lang == "en" and possessive and may_take_possessive(word):
         spellings |= {word + apostrophe + "s" for apostrophe in APOSTROPHES}
     for spelling in spellings:
         yield Piece(spelling, False, elision)

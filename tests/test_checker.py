@@ -28,19 +28,20 @@ def assert_caught(text: str, lang: str, n_words: int, words: tuple[str, ...] | N
         "The cat.",
         "“The cat’s”—in front of London’s cat?!",
         "Don’t, cat: don't;\n\nin front of - the (well-known) cat",
-        "In front of's c++ 3 I",
+        "In front of c++'s 3 I",
         "Goin' in front of the cat",
         "C++…",
     ],
 )
 def test_it_accepts_listed_words(text: str) -> None:
-    assert unlisted_words(text, "en", 10, WORDS) == []
-    assert_only_listed_words(text, "en", 10, WORDS)
+    assert unlisted_words(text, "en", 10, WORDS, possessive=True) == []
+    assert_only_listed_words(text, "en", 10, WORDS, possessive=True)
 
 
 @pytest.mark.parametrize(
     ("text", "unlisted"),
     [
+        ("the cat's", ["cat's"]),
         ("the dog", ["dog"]),
         ("THE cAt", ["THE", "cAt"]),
         ("the ca", ["ca"]),
@@ -61,6 +62,16 @@ def test_it_accepts_listed_words(text: str) -> None:
 def test_it_names_unlisted_words_in_their_order(text: str, unlisted: list[str]) -> None:
     assert unlisted_words(text, "en", 10, WORDS) == unlisted
     assert_caught(text, "en", 10, WORDS)
+
+
+def test_an_s_may_follow_some_words_of_built_in_lists_and_of_others_where_asked() -> None:
+    text = "The's cat's in front of's I's London's c++'s Don't's"
+    unlisted = ["The's", "in", "front", "of's", "I's", "Don't's"]
+    assert unlisted_words(text, "en", 10, WORDS, possessive=True) == unlisted
+    assert unlisted_words("John's of's time’s go's it's", "en", 1_000) == ["of's", "go's"]
+    assert unlisted_words("John's time's it's", "en", 1_000, possessive=False) == ["John's", "time's"]
+    assert unlisted_words("Ana's the's", "en", 10, WORDS, extra_words=["Ana"]) == ["Ana's", "the's"]
+    assert unlisted_words("Ana's the's", "en", 10, WORDS, extra_words=["Ana"], possessive=True) == ["the's"]
 
 
 def test_only_the_first_n_words_count() -> None:
@@ -120,7 +131,7 @@ def test_an_entry_may_end_like_a_mark() -> None:
 def test_added_words_are_listed_and_left_out_words_are_not() -> None:
     extra, excluded = ("Ana", "New York", "i.e."), ("CAT", "don’t")
     text = "Ana, ana's the cat; Don't. New York's New i.e. the London"
-    assert unlisted_words(text, "en", 10, WORDS, extra_words=extra, exclude_words=excluded) == [
+    assert unlisted_words(text, "en", 10, WORDS, extra_words=extra, exclude_words=excluded, possessive=True) == [
         "ana's", "cat", "Don't", "New",
     ]  # fmt: skip
     assert unlisted_words("the ana", "en", 1, WORDS, extra_words=("ana",)) == []
@@ -128,7 +139,7 @@ def test_added_words_are_listed_and_left_out_words_are_not() -> None:
 
 
 def test_lists_named_by_file_have_the_rules_of_their_language() -> None:
-    assert unlisted_words("the cat's", "en_basic", 10, WORDS) == []
+    assert unlisted_words("the cat's", "en_basic", 10, WORDS, possessive=True) == []
 
 
 @pytest.mark.parametrize(
@@ -216,6 +227,7 @@ def rules_of(world: World, choice: Choice) -> Rules:
         end=choice["end"],
         case=case,
         layout=choice["layout"],
+        possessive=choice["possessive"],
     )
 
 

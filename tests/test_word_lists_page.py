@@ -129,8 +129,8 @@ def _options(example: Example) -> ListOptions:
     options: dict[str, Any] = {
         name: value for name, value in example.choices.items() if name in ListOptions.__dataclass_fields__
     }
-    if "numbers" in options:
-        options["numbers"] = json.loads(options["numbers"])
+    for name in {"numbers", "possessive"} & options.keys():
+        options[name] = json.loads(options[name])
     return ListOptions(**options)
 
 

@@ -75,7 +75,9 @@ class World:
 
 
 @cache
-def _judge(world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End) -> Recogniser:
+def _judge(
+    world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End, possessive: bool
+) -> Recogniser:
     return Recogniser(
         world.words,
         world.n_words,
@@ -88,6 +90,7 @@ def _judge(world: World, case: Case, layout: Layout, numbers: bool, punctuation:
         extra_words=world.extra_words,
         exclude_words=world.exclude_words,
         ranks=world.ranks,
+        possessive=possessive,
     )
 
 
@@ -168,6 +171,17 @@ WORLDS = (
             "the.\n\n\nI|the:\nI|the,\nI|the.) \nI|the.)\nI|the:)\nI|((the|(((the|the ((cat|the (((cat|"
             'the. ("Cat|the: Cat|the—Cat|the.—Cat|the. —Cat|the.\n—Cat|the — —cat|the — — —cat|I|THE|the) cat|'
             "the)(cat"
+        ),
+    ),
+    World(
+        "words that take no possessive",
+        "en",
+        split("the|It|it's|of|she|cat|out of|of it|other|go|Will|a b|IT|who's|else|us|I"),
+        16,
+        split(
+            "the's|The's|the’s cat|it's|It's|It’s|it’s|IT's|of's|out of's|Of it's|of its|out's|she's|She's|She|cat's|"
+            "Cat’s|other's|Other's|go's|Go's|Will's|will's|a b's|A b's|who's|who's's|Who’s|who|else's|us's|Us's|us'|"
+            "I's|it's's|it' s|the 's|the.'s|the'|cat'|cat' s|cat's's|cat's.|cat.'s"
         ),
     ),
     World(

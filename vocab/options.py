@@ -1,4 +1,4 @@
-"""The options of a list that a request may choose: capitals, layout, numbers, punctuation, and where a text may end."""
+"""The options of a list that a request may choose: capitals, layout, numbers, marks, ends of texts, the possessive."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
@@ -27,6 +27,8 @@ class ListOptions:
         end: Where a text may stop: after a whole ``word``, or only after a whole ``sentence`` with its mark.
         segmentation: Of a language written without spaces: every word that ``longest`` match from the left finds in
             the reference dictionary must be listed, or there must be ``any`` way to cut the text into listed words.
+        possessive: Whether a listed English word may take 's (``vocab.text.forms``). None, the default, is True for a
+            built-in list, and False for a list of one's own.
 
     Raises:
         OptionsError: The options contradict one another.
@@ -38,16 +40,18 @@ class ListOptions:
     punctuation: Punctuation = "standard"
     end: End = "word"
     segmentation: Segmentation = "longest"
+    possessive: bool | None = None
 
     def __post_init__(self) -> None:
         if self.end == "sentence" and self.punctuation == "none":
             raise OptionsError("end 'sentence' needs sentence marks: set punctuation to 'standard', 'basic' or 'full'.")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options by name; ``segmentation`` only where it is not the default."""
+        """Return the options by name; ``segmentation`` and ``possessive`` only where they are not the default."""
         values = asdict(self)
-        if self.segmentation == "longest":
-            del values["segmentation"]
+        for name, default in (("segmentation", "longest"), ("possessive", None)):
+            if values[name] == default:
+                del values[name]
         return values
 
 

@@ -62,6 +62,7 @@ class Vocab(TypedDict, total=False):
     layout: Layout
     end: End
     segmentation: Segmentation
+    possessive: bool
     adapter: str | None
     prompt_words: bool | str
 

@@ -144,7 +144,7 @@ def _is_rtl(text: str, otherwise: bool) -> bool:
 def _first_uses_of_new_words(text: str, lang: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
     if not words:
         return
-    checker = TextChecker(WordList(lang, (), "inline"), ListOptions(), 0, new_words=words)
+    checker = TextChecker(WordList(lang, (), "inline"), ListOptions(possessive=True), 0, new_words=words)
     found: set[str] = set()
     for word in checker.check(text).words:
         if word.reason == "new" and word.key not in found:

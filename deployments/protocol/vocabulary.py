@@ -88,6 +88,8 @@ class ListMembers(Body):
     segmentation: Segmentation | None = None
     """How a text of a language without spaces is cut into words (zh, ja, th): each is the ``longest`` of the language's
     dictionary (the default), or there is ``any`` way to cut the text into listed words."""
+    possessive: bool | None = None
+    """Whether an English word may take 's, and so may added ones; by default only those of a built-in list may."""
 
 
 class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
@@ -138,6 +140,12 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
                 "'vocab.segmentation' is about languages written without spaces (zh, zh-Hant, ja, th), and this list "
                 f"is {of_what}: leave it out, or name such a language by 'lang'.",
                 "vocab.segmentation",
+            )
+        if self.possessive and language_of(lang or NO_LANGUAGE) not in POSSESSIVE_LANGUAGES:
+            raise BadRequestError(
+                "'vocab.possessive' can be true of English only, whose words may take 's: leave it out, or name the "
+                "language of 'words' by 'lang'.",
+                "vocab.possessive",
             )
         members = {name: getattr(self, name) for name in ListMembers.model_fields}
         given: dict[str, Any] = {

@@ -10,7 +10,7 @@ import numpy as np
 from vocab.arrays.kernels import Int32Array, Uint8Array
 from vocab.lists.wordlists import Source, WordList, language_of, unspaced_language
 
-FORMAT_VERSION: Final = 5
+FORMAT_VERSION: Final = 6
 """Part of every digest; incremented when the arrays or the texts they allow change."""
 
 NEVER: Final = np.int32(2**31 - 1)
@@ -32,6 +32,7 @@ class Root(NamedTuple):
         tail: Marks at their end, spelled by the frame.
         kind: What entries with a head or a tail leave after them; ``NO_KIND`` for all others, whose nodes say it.
         is_elided: Whether an elision ends directly before the lead; of entries that may follow one.
+        is_possessive: Whether the words end with the English 's, which shares a token with them.
     """
 
     lead: str = ""
@@ -39,9 +40,10 @@ class Root(NamedTuple):
     tail: str = ""
     kind: int = NO_KIND
     is_elided: bool = False
+    is_possessive: bool = False
 
 
-POSSESSIVE: Final = Root("'s")
+POSSESSIVE: Final = Root("'s", is_possessive=True)
 """The root of the English 's, which follows a word of the kind ``POSSESSABLE``."""
 
 

@@ -29,7 +29,7 @@ from vocab.automaton.trie_builder import MAX_ROOTS, TOO_MANY_RUNS
 from vocab.errors import ListTooLargeError
 from vocab.marks import APOSTROPHES, BLANK, LINE_BREAK
 from vocab.options import Case, ListOptions
-from vocab.text.forms import case_of
+from vocab.text.forms import case_of, decide_possessive
 from vocab.text.gaps.automaton import GapAutomaton, build_gap_automaton
 
 CAPITAL, SENTENCE = 1, 2
@@ -109,6 +109,7 @@ def frame_for(
     """Build the frame of a list with its changes; with places for texts after others, or for JSON strings, if asked."""
     roots = tuple((words if overlay is None else overlay).roots)
     case = case_of(options, has_capitals=words.has_capitals)
+    options = decide_possessive(options, words.language, words.listed.source)
     return build_frame(options, case, words.language, roots, tokens, has_places=has_places, in_json=in_json)
 
 
@@ -123,6 +124,8 @@ def build_frame(
     in_json: bool = False,
 ) -> Frame:
     """Build the frame for words with these roots; ``case`` is resolved, that of ``options`` is ignored.
+
+    ``options.possessive`` is decided (``decide_possessive``).
 
     ``has_places`` adds states, after all others, for texts that go on after a text that is not known. Not for every
     text: at some of them no word of a list may stand, and where a state leads nowhere masks take longer.
@@ -189,10 +192,12 @@ class _Builder:
         self._in_json = in_json
         self._case = case
         self._roots = roots
-        self._headed = [(index, root.head[0]) for index, root in enumerate(roots) if root.head]
+        has_possessives = any(ends.after_possessable != ends.after_word for ends in gaps.contexts)
+        used = [(index, root) for index, root in enumerate(roots) if has_possessives or not root.is_possessive]
+        self._headed = [(index, root.head[0]) for index, root in used if root.head]
         # Indices of all others, by what decides where their words begin.
         self._headless: dict[tuple[str, bool], list[int]] = {}
-        for index, root in enumerate(roots):
+        for index, root in used:
             if not root.head:
                 self._headless.setdefault((root.lead, root.is_elided), []).append(index)
         self._tokens = tokens
@@ -361,7 +366,7 @@ class _Builder:
     def _is_possessable(self, state: int) -> bool:
         """Return whether a gap state is the one after a word that an English 's may follow."""
         ends = self._gaps.contexts[self._gaps.states[state].context]
-        # Of languages without a possessive, the two are one.
+        # Where there is no possessive, the two are one.
         return state == ends.after_possessable != ends.after_word
 
     def _mode(self, state: int) -> int:

@@ -32,9 +32,9 @@ from vocab.automaton.compiled_list import (
 )
 from vocab.automaton.tokenizer import LEADS, Speller
 from vocab.errors import EmptyWordListError, ListTooLargeError
-from vocab.lists.wordlists import WordList
+from vocab.lists.wordlists import OWN_SOURCES, WordList
 from vocab.marks import APOSTROPHES, BLANK
-from vocab.text.forms import Capitals, follows_elision, has_apostrophe, has_possessives, is_elision, spellings
+from vocab.text.forms import POSSESSIVE_LANGUAGES, Capitals, follows_elision, is_elision, spellings, takes_possessive
 
 MAX_NODES: Final = 1 << 24
 """Of one trie: half a gigabyte. wordfreq's largest lists have two million."""
@@ -90,8 +90,8 @@ class SpelledForm(NamedTuple):
 
 
 def words_digest(word_list: WordList, speller: Speller, *, has_capitals: bool) -> str:
-    """Hash what a trie is built from (SHA-256, hex): format, list, tokenizer, capitals."""
-    facts = [FORMAT_VERSION, word_list.digest, speller.digest, has_capitals]
+    """Hash what a trie is built from (SHA-256, hex): format, list, whether it is one's own, tokenizer, capitals."""
+    facts = [FORMAT_VERSION, word_list.digest, word_list.source in OWN_SOURCES, speller.digest, has_capitals]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -139,7 +139,7 @@ def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | N
 def _spell_list(word_list: WordList, speller: Speller) -> tuple[WordList, list[SpelledForm], tuple[str, ...]]:
     """Spell a list: return it without words that have no tokens, the spelled forms, and the words dropped."""
     rows, lost = spell_forms(word_list, speller, is_bounded=word_list.source == "inline")
-    if has_possessives(word_list):
+    if word_list.language in POSSESSIVE_LANGUAGES:
         rows += [SpelledForm(_POSSESSIVE_FORM, POSSESSIVE, tokens, WORD) for tokens in speller.possessives]
     dropped = tuple(word for word in word_list.words if word in lost)
     if not dropped:
@@ -253,7 +253,7 @@ class _Spelling:
             # A tail that is spelled by itself is the frame's, and a possessive has a root.
             is_apart = rest is not None if tail else row is None or rest in self._speller.possessives
             if not is_apart:
-                self._add(i, Root(lead, head, "", kind if head else NO_KIND), whole, kind)
+                self._add(i, Root(lead, head, "", kind if head else NO_KIND, is_possessive=not tail), whole, kind)
         return spelled
 
     def _add(self, i: int, root: Root, tokens: _Tokens, kind: int) -> None:
@@ -308,11 +308,11 @@ def forms_of(word_list: WordList) -> list[Form]:
             listed.setdefault(text, rank)
             if (with_capital := capitals.of(text)) is not None:
                 capital.setdefault(with_capital, rank)
-    language, possessable, never = word_list.language, has_possessives(word_list), int(NEVER)
+    language, never = word_list.language, int(NEVER)
     forms = []
     for text in dict.fromkeys((*listed, *capital)):
         rank = listed.get(text, never)
-        kind = POSSESSABLE if possessable and not has_apostrophe(text) else WORD
+        kind = POSSESSABLE if language in POSSESSIVE_LANGUAGES and takes_possessive(text) else WORD
         kind = ELISION if is_elision(text, language) else kind
         forms.append(Form(text, rank, min(rank, capital.get(text, never)), kind, follows_elision(text, language)))
     return forms

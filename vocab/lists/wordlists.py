@@ -44,6 +44,8 @@ _RAW_LIST: Final = {"zh-Hant": "zh"}
 """wordfreq's name of the list that a cleaned list is made from, where it has another one."""
 
 Source = Literal["file", "cleaned", "wordfreq", "inline"]
+OWN_SOURCES: Final = frozenset({"file", "inline"})
+"""Of lists that are taken as they are, for they are somebody's own; the others are built in."""
 AskedSource = Literal["auto", "wordfreq"]
 """Which list a name means: by default the best one there is, or wordfreq's as it is."""
 

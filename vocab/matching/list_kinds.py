@@ -28,6 +28,7 @@ from vocab.matching.states import ListStates
 from vocab.matching.word_controls import WordControls
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
+from vocab.text.forms import decide_possessive
 
 MAX_FRAMES: Final = 32
 """Sets of options, some hundred kilobytes each."""
@@ -64,6 +65,7 @@ class StatesMaker:
         Raises:
             ListTooLargeError: As ``build_frame``.
         """
+        options = decide_possessive(options, words.language, words.listed.source)
         if words.is_unspaced:
             key: tuple[Any, ...] = words.digest, overlay and overlay.digest, options, in_json
             text = self._texts.get(key)

@@ -19,7 +19,15 @@ from vocab.lists.cleaned import lowercase, titlecase
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
-from vocab.text.forms import ELISION_LANGUAGES, FormRanks, fold_case, follows_elision, is_elision
+from vocab.text.forms import (
+    ELISION_LANGUAGES,
+    POSSESSIVES,
+    FormRanks,
+    fold_case,
+    follows_elision,
+    has_possessives,
+    is_elision,
+)
 from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Note, TextReport, new_key
 from vocab.text.units import HIDDEN_CHARACTER, SYMBOL, runs_of, unit_pattern, word_pattern
 
@@ -86,6 +94,7 @@ class TextChecker:
         forms: "ListForms | None" = None,
         reference: "Dictionary | None" = None,
     ) -> None:
+        self._possessive = has_possessives(options, word_list.language, word_list.source)
         forms = forms or ListForms(word_list, options)
         added = WordList(word_list.lang, changes.extra_words, "inline")
         new = WordList(word_list.lang, tuple(new_words), "inline")
@@ -215,6 +224,8 @@ class TextChecker:
         """Return the longest allowed or new entry with blanks or marks whose first word is at ``start``, or None."""
         for before, length in shapes:
             first, last = start - before, start - before + length
+            # "ice cream's" is one word, if it is one at all.
+            last += len(POSSESSIVES[0]) * text.startswith(POSSESSIVES, last)
             if first < 0 or last > len(text) or _is_letter(text[last : last + 1]):
                 continue
             found = self._find(text[first:last], starts)
@@ -257,20 +268,20 @@ class TextChecker:
         new: int | None = None
         tries = {(word, starts): None, (word, True): None, **{(other, True): None for other in self._in_small(word)}}
         for written, may_have_capital in tries:
-            ranks = set(self._ranks.ranks(written, starts_sentence=may_have_capital))
+            ranks = set(self._ranks_of(self._ranks, written, may_have_capital))
             allowed = [rank for rank in ranks if rank <= self._n_words and rank not in self._left_out]
             if allowed:
                 is_written = written == word and may_have_capital == starts
                 return _Found(min(allowed), "listed" if is_written else "capitals", str(min(allowed)))
             beyond |= ranks
-            if self._added and (number := self._added.rank(written, starts_sentence=may_have_capital)) is not None:
-                return _Found(min(ranks, default=None), "added", f"+{number}")
+            if self._added and (added := set(self._ranks_of(self._added, written, may_have_capital))):
+                return _Found(min(ranks, default=None), "added", f"+{min(added)}")
             if self._new and new is None:
-                new = self._new.rank(written, starts_sentence=may_have_capital)
+                new = min(self._ranks_of(self._new, written, may_have_capital), default=None)
         if not beyond:
             # "hund": the list has it with a capital, which it needs.
             for capital in {titlecase(written, self._language) for written, _ in tries}:
-                beyond.update(self._ranks.ranks(capital, starts_sentence=True))
+                beyond.update(self._ranks_of(self._ranks, capital, True))
         if new is not None:
             return _Found(min(beyond, default=None), "new", new_key(new))
         if NUMBER.fullmatch(word):
@@ -279,6 +290,9 @@ class TextChecker:
             return _Found(None, "unknown", word.casefold())
         rank = min(beyond)
         return _Found(rank, "excluded" if rank in self._left_out else "rare", str(rank))
+
+    def _ranks_of(self, ranks: FormRanks, written: str, starts: bool) -> Iterator[int]:
+        return ranks.ranks(written, starts_sentence=starts, possessive=self._possessive)
 
     def _in_small(self, word: str) -> list[str]:
         """Return a word in other capitals than those it has: "THE" may be "the" and "The"."""

@@ -7,6 +7,9 @@ entry itself.
 words have an *h aspiré* is what its dictionaries say; where they differ ("hululer") nothing is elided. Names keep the
 rule of their letters, as most writers do both: "d'Henri", "de Henri".
 
+*The possessive.* What takes no 's is a closed list, for lists of words know no parts of speech. Words on it that are
+nouns or names as well ("Said") lose theirs; "will", "may", "can", "mine", "being" and "down" are not on it for that.
+
 *Ranks of a form* are looked up by applying the rules backwards, from "Cat’s" to "cat". A table of the forms of
 wordfreq's English list has 1.8 million strings; this one has its 312,000 words.
 """
@@ -14,14 +17,15 @@ wordfreq's English list has 1.8 million strings; this one has its 312,000 words.
 import re
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES
-from vocab.lists.wordlists import WordList
-from vocab.marks import APOSTROPHES
+from vocab.lists.wordlists import OWN_SOURCES, Source, WordList
+from vocab.marks import APOSTROPHES, BLANK
 from vocab.options import ListOptions
 
 ELISION_LANGUAGES: Final = frozenset({"fr", "it", "ca"})
@@ -80,6 +84,43 @@ def _may_follow(beginning: str, is_whole: bool, language: str) -> bool:
 
 POSSESSIVE_LANGUAGES: Final = frozenset({"en"})
 
+_NO_POSSESSIVE: Final = """
+a about above across after again against ago ahead all almost along already also although always am amid among an and
+any are around as ask asked asks at ate away be became because become becomes been before began begin begins begun
+behind below beneath beside besides between beyond both bring brings brought but by came cannot come comes could did do
+does doing done during each eat eaten eats enough even ever every except far few for from gave get gets give given gives
+go goes gone got had has have having he hence her here hers herself him himself his how however i if in indeed instead
+into is it its itself just keep keeps kept knew know known knows least less lest let lets like made make makes many
+maybe me might more most much must my myself near never no nor not now of off often on once only onto or ought our ours
+ourselves out over own per perhaps put puts quite rather really said same sat say says see seem seemed seems seen sees
+several shall she should since sit sits so some sometimes soon still such take taken takes tell tells than that the
+their theirs them themselves then there therefore these they think thinks this those though through throughout thus till
+to together told too took toward towards twice under unless until up upon us very via want wanted wants was we went were
+what when where whereas whether which while who whom whose why with within without would yet you your yours yourself
+yourselves
+"""
+"""Pronouns, articles, prepositions, conjunctions, auxiliaries, adverbs, and the commonest verbs that are no nouns."""
+_TAKES_NONE: Final = frozenset(map(str.capitalize, _NO_POSSESSIVE.split()))
+
+
+def decide_possessive(options: ListOptions, language: str, source: Source) -> ListOptions:
+    """Return the options with ``possessive`` decided by the language and source of the list."""
+    return replace(options, possessive=has_possessives(options, language, source))
+
+
+def has_possessives(options: ListOptions, language: str, source: Source) -> bool:
+    """Return whether words of a list of this language and source may take 's: as asked, else of a built-in list."""
+    asked = source not in OWN_SOURCES if options.possessive is None else options.possessive
+    return asked and language in POSSESSIVE_LANGUAGES
+
+
+def takes_possessive(text: str) -> bool:
+    """Return whether a form may carry the English 's: it has no apostrophe, and its last word is one that may."""
+    last = text.rpartition(BLANK)[2]
+    # By its capital, which all forms of a word share.
+    capital = _simple_titlecase(last[:1]) or last[:1]
+    return not has_apostrophe(text) and capital + last[1:] not in _TAKES_NONE
+
 
 class Form(NamedTuple):
     """One way of writing a word.
@@ -114,7 +155,7 @@ def case_of(options: ListOptions, *, has_capitals: bool) -> Literal["sentence", 
     return "sentence" if has_capitals else "any"
 
 
-def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives: bool = True) -> list[Form]:
+def surface_forms(word_list: WordList, options: ListOptions) -> list[Form]:
     """Return every surface form of the whole list, each text once, in rank order.
 
     A text occurs twice only when it has a better rank at the start of a sentence than anywhere: "Will" from "will"
@@ -125,7 +166,8 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
     anywhere: dict[str, int] = {}
     at_start: dict[str, int] = {}
     capitalised = at_start if case == "sentence" else anywhere
-    has_possessive, is_as_listed = with_possessives and has_possessives(word_list), word_list.is_unspaced
+    has_possessive = has_possessives(options, word_list.language, word_list.source)
+    is_as_listed = word_list.is_unspaced
     for rank, word in word_list.ranked():
         # The order of the words is the order of the ranks, so the first rank of a text is its best.
         for text in (word,) if is_as_listed else spellings(word, has_possessive):
@@ -138,11 +180,6 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
     if word_list.language in ELISION_LANGUAGES:
         return [form._replace(elision=is_elision(form.text, word_list.language)) for form in forms]
     return forms
-
-
-def has_possessives(word_list: WordList) -> bool:
-    """Return whether the list's words without an apostrophe may carry 's."""
-    return word_list.language in POSSESSIVE_LANGUAGES
 
 
 def has_apostrophe(text: str) -> bool:
@@ -162,7 +199,7 @@ def spellings(word: str, has_possessive: bool) -> Iterator[str]:
     if has_apostrophe(word):
         yield word.replace(curly, typewriter)
         yield word.replace(typewriter, curly)
-    elif has_possessive:
+    elif has_possessive and takes_possessive(word):
         yield word + typewriter + "s"
         yield word + curly + "s"
 
@@ -196,31 +233,21 @@ POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
 
 
 class FormRanks:
-    """Ranks of the forms of one list; share one between readers of different N.
+    """Ranks of the forms of one list; share one between checkers of different N, with and without the possessive."""
 
-    Words of ranks above ``n_words`` are left out, to save memory, but count for ``case: auto``. ``lengths`` has every
-    length of a form, in characters, ascending.
-    """
-
-    def __init__(self, word_list: WordList, options: ListOptions, n_words: int | None = None) -> None:
+    def __init__(self, word_list: WordList, options: ListOptions) -> None:
         self._case = resolve_case(word_list, options)
-        self._has_possessive = has_possessives(word_list)
         self._spelled = _RanksByText()
         # Forms whose first letter has melted with the mark after it: "i̇" gives "İ".
         self._melted = _RanksByText()
         self._small_letters: dict[str, set[str]] = {}
         capitals = Capitals(word_list.language)
-        listed = word_list if n_words is None else word_list.up_to(n_words)
         is_as_listed = word_list.is_unspaced
-        for rank, word in listed.ranked():
+        for rank, word in word_list.ranked():
             for text in (word,) if is_as_listed else spellings(word, has_possessive=False):
                 self._spelled.add(text, rank)
                 if self._case != "listed" and (capital := capitals.of(text)) is not None:
                     self._add_capital(text, capital, rank)
-        lengths = {len(text) for text in (*self._spelled.best, *self._melted.best)}
-        if self._has_possessive:
-            lengths |= {length + 2 for length in lengths}
-        self.lengths = sorted(lengths)
 
     def _add_capital(self, text: str, capital: str, rank: int) -> None:
         """Record a form with a capital: by its two letters, or whole where the capital took in a mark."""
@@ -229,15 +256,11 @@ class FormRanks:
         else:
             self._melted.add(capital, rank)
 
-    def rank(self, text: str, *, starts_sentence: bool) -> int | None:
-        """Return the best rank of a word that may be written as ``text``; None for none."""
-        return min(self.ranks(text, starts_sentence=starts_sentence), default=None)
-
-    def ranks(self, text: str, *, starts_sentence: bool) -> Iterator[int]:
-        """Yield the ranks of all words that may be written as ``text``, in no order; may repeat."""
+    def ranks(self, text: str, *, starts_sentence: bool, possessive: bool) -> Iterator[int]:
+        """Yield the ranks of all words that may be written as ``text``, perhaps with 's, in no order; may repeat."""
         capital_allowed = self._case == "any" or (self._case == "sentence" and starts_sentence)
         yield from self._ranks_of_base(text, capital_allowed)
-        if self._has_possessive and text.endswith(POSSESSIVES) and not has_apostrophe(text[:-2]):
+        if possessive and text.endswith(POSSESSIVES) and takes_possessive(text[:-2]):
             yield from self._ranks_of_base(text[:-2], capital_allowed)
 
     def _ranks_of_base(self, base: str, capital_allowed: bool) -> Iterator[int]:

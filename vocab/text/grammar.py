@@ -30,7 +30,7 @@ from vocab.text.ebnf import (
     unpaired_text_rules,
     unspaced_rules,
 )
-from vocab.text.forms import Form, follows_elision, resolve_case, surface_forms
+from vocab.text.forms import Form, decide_possessive, follows_elision, resolve_case, surface_forms
 from vocab.text.gaps.automaton import build_gap_automaton
 
 Dialect = Literal["ebnf", "lark"]
@@ -97,6 +97,7 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
 
 def _forms(word_list: WordList, options: ListOptions, n_words: int, changes: ListChanges) -> list[Form]:
     # The first words give all forms of their ranks; only the case depends on the whole list.
+    options = decide_possessive(options, word_list.language, word_list.source)
     words = word_list.up_to(n_words)
     if changes.exclude_words:
         words = words.without(set(entries_left_out(words, changes.exclude_words)))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from vocab.lists.lemmas import KnownLemmas
-from vocab.lists.wordlists import WordList, known_languages
+from vocab.lists.wordlists import OWN_SOURCES, WordList, known_languages
 from vocab.options import DEFAULT_OPTIONS
 from vocab.text.changes import PromptWord, fold
 from vocab.text.checker import ListForms, TextChecker
@@ -52,7 +52,7 @@ _INSTRUCTIONS: Final = {
 def language_list(word_list: WordList) -> str | None:
     """Return the name of the built-in list of the language of a list that somebody made; None for any other list."""
     language = word_list.language
-    return language if word_list.source in ("file", "inline") and language in known_languages(None) else None
+    return language if word_list.source in OWN_SOURCES and language in known_languages(None) else None
 
 
 class PromptReader:

@@ -21,10 +21,10 @@ from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
 from vocab.text.forms import (
     ELISION_LANGUAGES,
     POSSESSIVES,
+    decide_possessive,
     fold_case,
-    has_apostrophe,
-    has_possessives,
     resolve_case,
+    takes_possessive,
 )
 from vocab.text.gaps.automaton import build_gap_automaton, last_word, place_after
 from vocab.text.table import NO_RANK, FormTable, code_points
@@ -84,6 +84,8 @@ class TextReader:
     ) -> None:
         self._word_list, self._n_words = word_list, n_words
         self._language = word_list.language
+        options = decide_possessive(options, self._language, word_list.source)
+        self._has_possessives = bool(options.possessive)
         self._gaps = build_gap_automaton(options, self._language)
         self._start = self._gaps.start
         self._case = resolve_case(word_list, options)
@@ -117,7 +119,7 @@ class TextReader:
         record["added_capitals"] = lookup.CAPITALS["listed" if is_unspaced else "sentence"]
         record["classes"], record["num_classes"] = address_of(lookup.CLASSES), len(lookup.CLASSES)
         record["is_unspaced"], record["is_longest"] = is_unspaced, options.segmentation == "longest"
-        record["has_possessives"] = has_possessives(self._word_list)
+        record["has_possessives"] = self._has_possessives
         record["has_elisions"], record["has_numbers"] = self._language in ELISION_LANGUAGES, options.numbers
         record["may_end"] = lookup.IS_COMPLETE
         return record
@@ -229,7 +231,7 @@ class TextReader:
         """Yield the ranks of all words of a table that may be written as ``text``; may repeat."""
         with_capital = case == "any" or (case == "sentence" and starts_sentence)
         yield from table.ranks_of(text, with_capital=with_capital)
-        if has_possessives(self._word_list) and text.endswith(POSSESSIVES) and not has_apostrophe(text[:-2]):
+        if self._has_possessives and text.endswith(POSSESSIVES) and takes_possessive(text[:-2]):
             yield from table.ranks_of(text[:-2], with_capital=with_capital)
 
     def _is_begun(self, word: str) -> bool:

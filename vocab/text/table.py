@@ -20,14 +20,15 @@ from vocab.arrays.kernels import Int32Array, Uint8Array, address_of, kernel, pos
 from vocab.lists.wordlists import WordList
 from vocab.text.forms import (
     ELISION_LANGUAGES,
+    POSSESSIVE_LANGUAGES,
     Capitals,
     follows_elision,
     has_apostrophe,
-    has_possessives,
     spellings,
+    takes_possessive,
 )
 
-TABLE_VERSION: Final = 1
+TABLE_VERSION: Final = 2
 """Part of every digest; incremented when the arrays or the forms they hold change."""
 
 NO_RANK: Final = 2**31 - 1
@@ -270,8 +271,8 @@ def _capitals_of(texts: Sequence[str], language: str) -> tuple[list[tuple[int, i
 def _kinds_of(texts: Sequence[str], word_list: WordList) -> list[int]:
     if word_list.language in ELISION_LANGUAGES:
         return [FOLLOWS_ELISION * follows_elision(text, word_list.language) for text in texts]
-    if has_possessives(word_list):
-        return [POSSESSABLE * (not has_apostrophe(text)) for text in texts]
+    if word_list.language in POSSESSIVE_LANGUAGES:
+        return [POSSESSABLE * takes_possessive(text) for text in texts]
     return [0] * len(texts)
 
 

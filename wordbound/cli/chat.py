@@ -202,7 +202,8 @@ def _checker(named: NamedList, added: Sequence[str]) -> "TextChecker":
     else:
         word_list = load_word_list(lang, None)
     changes = ListChanges(tuple(added), ())
-    return TextChecker(word_list, ListOptions(numbers=True), named.words or word_list.num_ranks, changes)
+    options = ListOptions(numbers=True, possessive=named.possessive)
+    return TextChecker(word_list, options, named.words or word_list.num_ranks, changes)
 
 
 class RankPainter:

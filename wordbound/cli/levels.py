@@ -142,7 +142,8 @@ def grammar(
 ) -> None:
     """A list file has one word a line, the most frequent first; empty lines and lines with # are left out."""
     word_list = named.load()
-    options = ListOptions(case, layout, numbers, punctuation, end, named.segmentation_of(word_list))
+    segmentation = named.segmentation_of(word_list)
+    options = ListOptions(case, layout, numbers, punctuation, end, segmentation, named.possessive)
     text = write_grammar(word_list, options, named.num_words(word_list), named.load_changes(), dialect)
     if output is None:
         sys.stdout.write(text)

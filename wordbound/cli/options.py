@@ -52,6 +52,12 @@ class NamedList:
         Segmentation | None,
         typer.Option(help="Without spaces: each word the longest of the dictionary, or any way into listed words."),
     ] = None
+    possessive: Annotated[
+        bool | None,
+        typer.Option(
+            "--possessive/--no-possessive", help="English words may take 's; by default those of built-in lists."
+        ),
+    ] = None
     names: Annotated[
         list[str] | None, typer.Option("--names", metavar="NAME,…", help="Names and terms allowed besides.")
     ] = None
@@ -80,6 +86,7 @@ class NamedList:
             "extra_words": added or None,
             "exclude_words": _words_in(self.exclude_words) or None,
             "segmentation": self.segmentation,
+            "possessive": self.possessive,
         }
         return {name: value for name, value in members.items() if value is not None}
 
@@ -149,12 +156,13 @@ class NamedList:
 
 
 ServiceList: TypeAlias = Annotated[
-    NamedList, "lang", "words", "level", "list_file", "extra_words", "exclude_words", "segmentation", "names"
-]
+    NamedList, "lang", "words", "level", "list_file", "extra_words", "exclude_words", "segmentation", "possessive",
+    "names",
+]  # fmt: skip
 """Of a command that asks a service."""
 
 LocalList: TypeAlias = Annotated[
-    NamedList, "lang", "words", "level", "list_file", "extra_words", "exclude_words", "segmentation",
+    NamedList, "lang", "words", "level", "list_file", "extra_words", "exclude_words", "segmentation", "possessive",
     "source", "safe", "folder", "unit",
 ]  # fmt: skip
 """Of a command that reads the list on this machine."""

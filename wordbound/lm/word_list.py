@@ -43,12 +43,13 @@ class WordList:
         words: A list of one's own, the most frequent first; ``lang`` then names the rules of spelling.
         extra_words: Words that are allowed besides.
         exclude_words: Words that are not allowed.
-        case: As of a request's ``vocab``, and so are the next five.
+        case: As of a request's ``vocab``, and so are the next six.
         layout: Where lines may break.
         numbers: Whether numbers in digits are allowed.
         punctuation: Which marks there are.
         end: Where a text may end.
         segmentation: How texts without spaces are cut into words.
+        possessive: Whether English words may take 's; by default those of a built-in list may.
         safe: Leave profanity out of a built-in list.
         wordlist_dir: A folder with list files.
         eos_token_ids: The tokens that end a text; the tokenizer's own by default.
@@ -77,6 +78,7 @@ class WordList:
         punctuation: Punctuation = "standard",
         end: End = "word",
         segmentation: Segmentation = "longest",
+        possessive: bool | None = None,
         safe: bool = True,
         wordlist_dir: str | Path | None = None,
         eos_token_ids: Iterable[int] | None = None,
@@ -101,7 +103,7 @@ class WordList:
         if eos_token_ids is None:
             eos_token_ids = () if tokenizer.eos_token_id is None else (tokenizer.eos_token_id,)
         self.eos_token_ids = frozenset(eos_token_ids)
-        options = ListOptions(case, layout, numbers, punctuation, end, segmentation)
+        options = ListOptions(case, layout, numbers, punctuation, end, segmentation, possessive)
         # Decided by the whole list, of which only what is needed is compiled.
         options = replace(options, case=case_of(options, has_capitals=word_list.has_capitals))
         added = clean_words(extra_words, "extra_words", unspaced_language(word_list.lang))

@@ -17,7 +17,7 @@ from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
-from vocab.text.forms import has_possessives, surface_forms
+from vocab.text.forms import surface_forms
 from vocab.text.grammar import write_ebnf
 
 WALKS = settings().max_examples
@@ -66,6 +66,7 @@ LEMMAS = WordList("es", ("comer", "como", "comió", "el", "la", "pan", "panes"),
         pytest.param(("fa", 100), 100, ListOptions(punctuation="basic", layout="lines"), id="fa-basic-lines"),
         pytest.param(("de", 100), 60, ListOptions(case="sentence", punctuation="none"), id="de-case-no-marks"),
         pytest.param(("en", 100), 80, ListOptions(), id="en-standard"),
+        pytest.param(("en", 300), 300, ListOptions(possessive=False), id="en-standard-no-possessive"),
         pytest.param(("es", 100), 100, ListOptions(end="sentence"), id="es-standard-sentence"),
         pytest.param(("fa", 100), 60, ListOptions(), id="fa-standard"),
         pytest.param(LEMMAS, 2, ListOptions(case="listed", punctuation="full"), id="es-lemmas"),
@@ -84,8 +85,9 @@ def test_masks_are_the_canonical_part_of_xgrammars_in_every_state_reached(
     # Not before the test runs: the whole lists that these are cut from take seconds.
     word_list = word_list if isinstance(word_list, WordList) else first(*word_list)
     states = ListStates.of(word_list, options, speller, n_words)
-    forms = surface_forms(word_list.up_to(n_words), ListOptions(case="any"), with_possessives=False)
-    reference = CanonicalTokens(speller, [form.text for form in forms], possessive=has_possessives(word_list))
+    forms = surface_forms(word_list.up_to(n_words), ListOptions(case="any", possessive=False))
+    has_possessives = word_list.language == "en" and options.possessive is not False
+    reference = CanonicalTokens(speller, [form.text for form in forms], possessive=has_possessives)
     grammar = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(write_ebnf(word_list, options, n_words))
     walk = random.Random(7)
     ours = np.empty((len(facts) + 31) // 32, dtype=np.int32)

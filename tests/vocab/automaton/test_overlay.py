@@ -38,7 +38,7 @@ def test_masks_equal_those_of_a_list_built_anew(smollm2_path: Path, lang: str, c
     words = build_words(listed, speller)
     changed = build_overlay(words, ListChanges(extra, left_out), speller)
     anew = WordList(lang, extra + tuple(word for word in listed.words if word not in left_out), "file")
-    options = ListOptions(case=case)
+    options = ListOptions(case=case, possessive=True)
     tokens = FrameTokens.of(speller.facts)
     ours = ListStates(words, frame_for(words, changed, options, tokens), 1000, changed)
     theirs = ListStates.of(anew, options, speller, 10**6)

@@ -26,7 +26,9 @@ def checked(
     text: str, *words: str, lang: str = "en", n_words: int = 9, changes: ListChanges | None = None
 ) -> TextReport:
     word_list = WordList(lang, words or ENGLISH, "file")
-    return TextChecker(word_list, ListOptions(numbers=True), n_words, changes or ListChanges()).check(text)
+    return TextChecker(word_list, ListOptions(numbers=True, possessive=True), n_words, changes or ListChanges()).check(
+        text
+    )
 
 
 def faults(text: str, report: TextReport) -> list[tuple[int, str, str]]:

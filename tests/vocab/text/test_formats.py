@@ -25,7 +25,7 @@ NOT_ALLOWED = [("teh", 1, 12), ("elephants", 2, 16), ("b", 2, 28), ("b", 2, 34),
 
 
 def report(text: str, *new_words: str, extra_words: tuple[str, ...] = (), with_lemmas: bool = False) -> TextReport:
-    checker = TextChecker(WORDS, ListOptions(numbers=True), 5, ListChanges(extra_words), new_words)
+    checker = TextChecker(WORDS, ListOptions(numbers=True, possessive=True), 5, ListChanges(extra_words), new_words)
     return checker.check(text, with_lemmas=with_lemmas)
 
 

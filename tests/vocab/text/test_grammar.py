@@ -51,8 +51,10 @@ def pair_of(world: World, choice: Choice) -> Pair:
 
 
 @cache
-def _pair(world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End) -> Pair:
-    choice = Choice(case=case, layout=layout, numbers=numbers, punctuation=punctuation, end=end)
+def _pair(
+    world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End, possessive: bool
+) -> Pair:
+    choice = Choice(case=case, layout=layout, numbers=numbers, punctuation=punctuation, end=end, possessive=possessive)
     try:
         compiled = xgrammar.GrammarCompiler(BYTES, max_threads=1).compile_grammar(ebnf_of(world, choice))
     except EmptyWordListError:

@@ -44,8 +44,10 @@ def matcher_of(world: World, choice: Choice) -> Any:
 
 
 @cache
-def _matcher(world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End) -> Any:
-    choice = Choice(case=case, layout=layout, numbers=numbers, punctuation=punctuation, end=end)
+def _matcher(
+    world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End, possessive: bool
+) -> Any:
+    choice = Choice(case=case, layout=layout, numbers=numbers, punctuation=punctuation, end=end, possessive=possessive)
     try:
         grammar = llguidance.grammar_from("lark", ebnf_to_lark(ebnf_of(world, choice)))
     except EmptyWordListError:

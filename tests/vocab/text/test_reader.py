@@ -19,7 +19,7 @@ from vocab.text.reader import UNKNOWN_FOLLOWING, Coverage, TextReader
 
 
 def reader_of(*words: str, lang: str = "en", n_words: int = 100, case: Case = "auto") -> TextReader:
-    return TextReader(WordList(lang, words, "file"), ListOptions(case, punctuation="full"), n_words)
+    return TextReader(WordList(lang, words, "file"), ListOptions(case, punctuation="full", possessive=True), n_words)
 
 
 def reader_of_world(world: World, choice: Choice) -> TextReader:
@@ -31,9 +31,8 @@ def reader_of_world(world: World, choice: Choice) -> TextReader:
 def changed_reader(extra_words: tuple[str, ...] = (), exclude_words: tuple[str, ...] = ()) -> TextReader:
     """Of five English words, with numbers."""
     word_list = WordList("en", ("the", "cat", "Sees", "dog", "house"), "file")
-    return TextReader(
-        word_list, ListOptions(numbers=True, punctuation="full"), 4, changes=ListChanges(extra_words, exclude_words)
-    )
+    options = ListOptions(numbers=True, punctuation="full", possessive=True)
+    return TextReader(word_list, options, 4, changes=ListChanges(extra_words, exclude_words))
 
 
 @pytest.mark.parametrize("choice", TELLING_CHOICES, ids=choice_id)

@@ -17,7 +17,7 @@ from vocab import marks
 from vocab.arrays.interner import Interner
 from vocab.lists.wordlists import unspaced_language
 from vocab.options import ListOptions
-from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES, is_elision
+from vocab.text.forms import ELISION_LANGUAGES, is_elision
 from vocab.text.gaps.rules import (
     CLOSING,
     INSIDE_UNIT,
@@ -78,16 +78,19 @@ class GapAutomaton:
 
 
 def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
-    """Build the gap automaton of options, its states always in the same order; ``options.case`` is ignored."""
+    """Build the gap automaton of options, its states always in the same order.
+
+    ``options.case`` is ignored, and ``options.possessive`` is decided (``decide_possessive``).
+    """
     shared = options.layout, options.numbers, options.end
     if (unspaced := unspaced_language(language)) is not None:
         own = marks.marks_of_unspaced(options.punctuation, unspaced)
         return _build(UnspacedRules(*shared, own), False, False)
     if options.punctuation == "standard":
         paired = PairedMarks(*shared, marks.marks_of_language(language))
-        return _build(paired, language in POSSESSIVE_LANGUAGES, language in ELISION_LANGUAGES)
+        return _build(paired, bool(options.possessive), language in ELISION_LANGUAGES)
     spelled = marks.marks_of(options.punctuation, language)
-    return _build(UnpairedMarks(*shared, spelled), True, True)
+    return _build(UnpairedMarks(*shared, spelled), bool(options.possessive), True)
 
 
 @lru_cache(maxsize=64)
