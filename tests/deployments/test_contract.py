@@ -12,6 +12,8 @@ OTHERS = [
         {"digest": "b" * 64, "changes_digest": "a" * 64},
         {"options": ListOptions(numbers=True)},
         {"options": ListOptions(case="any")},
+        {"options": ListOptions(possessive=True)},
+        {"options": ListOptions(possessive=False)},
     )
 ]
 

@@ -68,7 +68,7 @@ def check(
         check_readings(word_list.language)
     new = () if new_words is None else _new_words(new_words)
     segmentation = named.segmentation_of(word_list)
-    options = ListOptions(numbers=numbers, segmentation=segmentation, possessive=named.possessive)
+    options = ListOptions(numbers=numbers, segmentation=segmentation, possessive=named.possessive_of(word_list))
     checker = TextChecker(word_list, options, named.num_words(word_list), changes, new)
     allowed = None if prompt_words is None else _words_of_prompt(prompt_words, checker, word_list, named, changes)
     if allowed:

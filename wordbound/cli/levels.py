@@ -143,7 +143,7 @@ def grammar(
     """A list file has one word a line, the most frequent first; empty lines and lines with # are left out."""
     word_list = named.load()
     segmentation = named.segmentation_of(word_list)
-    options = ListOptions(case, layout, numbers, punctuation, end, segmentation, named.possessive)
+    options = ListOptions(case, layout, numbers, punctuation, end, segmentation, named.possessive_of(word_list))
     text = write_grammar(word_list, options, named.num_words(word_list), named.load_changes(), dialect)
     if output is None:
         sys.stdout.write(text)

@@ -20,6 +20,7 @@ from vocab.lists.wordlists import (
 )
 from vocab.options import Segmentation
 from vocab.text.changes import ListChanges
+from vocab.text.forms import POSSESSIVE_LANGUAGES
 from wordbound.cli import InputError
 
 FolderOption: TypeAlias = Annotated[
@@ -150,6 +151,16 @@ class NamedList:
         if self.segmentation is not None and not word_list.is_unspaced:
             raise typer.BadParameter("--segmentation is for languages without spaces: zh, zh-Hant, ja, th")
         return self.segmentation or "longest"
+
+    def possessive_of(self, word_list: WordList) -> bool | None:
+        """Return whether words of the list may take 's; None for the default of the list.
+
+        Raises:
+            typer.BadParameter: ``--possessive`` is given for another language than English.
+        """
+        if self.possessive and word_list.language not in POSSESSIVE_LANGUAGES:
+            raise typer.BadParameter("--possessive is for English: leave it out, or name the language by --lang en")
+        return self.possessive
 
     def _words(self, path: Path | None) -> tuple[str, ...]:
         return () if path is None else words_of_file(path, unspaced_language(self.lang))

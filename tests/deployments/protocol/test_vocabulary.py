@@ -67,6 +67,12 @@ def test_a_segmentation_reaches_the_specification_of_a_language_without_spaces()
     assert spec(level="top-1000", lang="zh-TW", segmentation="any").options.segmentation == "any"
 
 
+def test_the_possessive_is_asked_for_or_left_to_the_list() -> None:
+    asked = {True: spec(lang="en", possessive=True), False: spec(lang="es", possessive=False), None: spec(lang="en")}
+    assert {one: made.options.possessive for one, made in asked.items()} == {one: one for one in asked}
+    assert spec(words=["cat"], lang="en-GB", possessive=True).options.possessive is True
+
+
 def test_a_list_of_ones_own_needs_no_language() -> None:
     made = spec(words=["sol", "mar"], n_words=1)
     assert (made.words, made.lang, made.n_words) == (("sol", "mar"), None, 1)

@@ -119,7 +119,14 @@ def assert_exactly_the_masks_stay(constraint: Constraint, num_tokens: int, seed:
         assert left == {token} | finite & mask
 
 
-FRENCH: Choice = {"case": "auto", "layout": "prose", "numbers": False, "punctuation": "standard", "end": "word"}
+FRENCH: Choice = {
+    "case": "auto",
+    "layout": "prose",
+    "numbers": False,
+    "punctuation": "standard",
+    "end": "word",
+    "possessive": True,
+}
 ADDED_ELISION = RandomList("fr", FRENCH, share=0, num_beyond=1, seed=0, entries=("l'", "b|", "l", "A"))
 """An elision that may be followed within an entry with marks alone is required, and added."""
 

@@ -14,7 +14,7 @@ from vocab.automaton.overlay import build_overlay
 from vocab.automaton.trie_builder import build_words, words_digest
 from vocab.lists.wordlists import Source, WordList, load_word_list
 from vocab.matching.states import ListStates
-from vocab.options import ListOptions
+from vocab.options import ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 from vocab.text.checker import TextChecker
 from vocab.text.ebnf import ebnf_to_lark
@@ -50,9 +50,11 @@ NEVER = (
         ("file", True, True),
     ],
 )
-def test_all_agree_which_words_take_an_s(punctuation: str, source: Source, asked: bool | None, has_it: bool) -> None:
+def test_all_agree_which_words_take_an_s(
+    punctuation: Punctuation, source: Source, asked: bool | None, has_it: bool
+) -> None:
     word_list = WordList("en", LISTED, source)
-    options = ListOptions(punctuation=punctuation, possessive=asked)  # type: ignore[arg-type]
+    options = ListOptions(punctuation=punctuation, possessive=asked)
     states = ListStates.of(word_list, options, SPELLER, N_WORDS, CHANGES)
     reader = TextReader(word_list, options, N_WORDS, changes=CHANGES)
     checker = TextChecker(word_list, options, N_WORDS, CHANGES)
@@ -62,7 +64,7 @@ def test_all_agree_which_words_take_an_s(punctuation: str, source: Source, asked
     added, left_out = CHANGES.extra_words, CHANGES.exclude_words
     judge = Recogniser(
         LISTED, N_WORDS, "en", punctuation=punctuation, possessive=has_it, extra_words=added, exclude_words=left_out
-    )  # type: ignore[arg-type]
+    )
     for texts, allowed in ((ALWAYS, True), (WITH_POSSESSIVE, has_it), (NEVER, False)):
         for text in texts:
             oracle, spelled = xgrammar.GrammarMatcher(grammar), list(text.encode())

@@ -5,6 +5,7 @@ import random
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from tests.choices import Choice
 from tests.random_lists import RandomList, random_lists
 from tests.recogniser import Recogniser
 from tests.vocab.automaton.test_random_lists import BYTES, SPELLER, accepted, random_list_test, read_bytes
@@ -17,9 +18,13 @@ from vocab.text.reader import TextReader
 
 NEIGHBOURS = 60
 
+STANDARD: Choice = {
+    "case": "auto", "layout": "prose", "numbers": False, "punctuation": "standard", "end": "word", "possessive": True
+}  # fmt: skip
+
 SHARED_RANK = RandomList(
     lang="en",
-    choice={"case": "auto", "layout": "prose", "numbers": False, "punctuation": "standard", "end": "word"},
+    choice=STANDARD,
     share=0.3,
     num_beyond=0,
     seed=1,
@@ -29,7 +34,7 @@ SHARED_RANK = RandomList(
 
 NO_TEXT = RandomList(
     lang="fr",
-    choice={"case": "auto", "layout": "prose", "numbers": False, "punctuation": "standard", "end": "word"},
+    choice=STANDARD,
     share=0,
     num_beyond=0,
     seed=1,
@@ -39,7 +44,7 @@ NO_TEXT = RandomList(
 
 SEVERAL = RandomList(
     lang="en",
-    choice={"case": "auto", "layout": "prose", "numbers": False, "punctuation": "standard", "end": "word"},
+    choice=STANDARD,
     share=0,
     num_beyond=0,
     seed=1,

@@ -56,7 +56,9 @@ class World:
 
     def spells(self, compiled: Compiled, text: str, n_words: int = 100, changes: Compiled | None = None) -> bool:
         overlay = None if changes is None else self.store.load_overlay(changes.digest)
-        states = states_of(self.store.load(compiled.digest), self.tokenizer, n_words, overlay=overlay)
+        options = ListOptions(punctuation="full", possessive=True)
+        words = self.store.load(compiled.digest)
+        states = states_of(words, self.tokenizer, n_words, overlay=overlay, options=options)
         return can_spell(states, self.tokenizer, text)
 
 

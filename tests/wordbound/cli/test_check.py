@@ -58,6 +58,17 @@ def test_a_text_without_spaces_is_cut_as_asked(segmentation: str, status: int, f
     assert (done.exit_code, "中国  (not in the list; 1:4)" in done.stdout) == (status, status == NOT_AS_ASKED)
 
 
+def test_an_s_may_follow_the_words_of_a_built_in_list_and_of_others_where_asked(folder: Path, run: Run) -> None:
+    (folder / "story.txt").write_text("The dog's dog. The's dog.", encoding="utf-8")
+    (folder / "words.txt").write_text("the\ndog\n", encoding="utf-8")
+    own, built_in = ("--list", "words.txt", "--lang", "en"), ("--lang", "en", "--words", "1000")
+    cases = [(own, True), ((*own, "--possessive"), False), (built_in, False), ((*built_in, "--no-possessive"), True)]
+    for arguments, is_refused in cases:
+        done = run("check", "story.txt", *arguments)
+        refused = done.stdout.split("not in the list:")[1]
+        assert (done.exit_code, "dog's  (" in refused, "The's  (" in refused) == (NOT_AS_ASKED, is_refused, True)
+
+
 def test_reports_are_written_as_csv_json_and_a_page(folder: Path, run: Run) -> None:
     done = run("check", "story.txt", "--lang", "en", "--words", "3000", "--csv")
     found = [(row["file"], row["line"], row["column"], row["word"]) for row in rows(done.stdout)]

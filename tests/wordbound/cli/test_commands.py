@@ -41,6 +41,8 @@ WRONG: list[tuple[str, str]] = [
     ("check story.txt", "name a list: --lang TAG or --list FILE"),
     ("check story.txt --lang en --json --csv", "choose one of --json, --csv and --html"),
     ("check story.txt --lang es --segmentation any", "is for languages without spaces"),
+    ("check story.txt --lang es --possessive", "--possessive is for English"),
+    ("grammar --list list.txt --possessive", "name the language by --lang en"),
     ("check story.txt --lang zh --readings --csv", "--readings goes with --json or --html"),
     ("check story.txt --lang th --readings", "'th' have no readings"),
     ("check story.txt --lang en --schema schema.json --csv", "--schema goes with --json"),

@@ -144,6 +144,8 @@ def test_it_has_all_options(folder: Path, run: Run) -> None:
     assert (folder / "made.ebnf").read_bytes().decode() == expected
     assert written(run, *arguments, "--dialect", "lark") == ""
     assert (folder / "made.ebnf").read_bytes().decode() == ebnf_to_lark(expected)
+    english = written(run, "--lang", "en", "--words", "50", "--no-possessive").split("root ::=")[1]
+    assert f"root ::={english}" == write_ebnf(load_word_list("en", None), ListOptions(possessive=False), 50)
     # Without a number of words it takes them all.
     assert written(run, "--list", "list.txt") == write_ebnf(WordList("und", FRENCH, "file"), ListOptions(), 4)
 
