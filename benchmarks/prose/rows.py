@@ -120,7 +120,9 @@ def make_row(cell: Cell, answers: Sequence[Record], alone: Sequence[Record], jud
         distinct_2=statistics.fmean(distinct_ngram_share(text, 2) for text in texts),
         repeated_4=statistics.fmean(repeated_ngram_share(text, 4) for text in texts),
         finished=statistics.fmean(ends_sentence(text) for text in texts),
-        num_unlisted=sum(len(unlisted_words(text, cell.lang, cell.n_words or 0, words)) for text in texts),
+        num_unlisted=sum(
+            len(unlisted_words(text, cell.lang, cell.n_words or 0, words, possessive=True)) for text in texts
+        ),
         tokens_per_token=_sum(answers, "num_generated_tokens") / max(_sum(answers, "num_answer_tokens"), 1),
         seconds_alone=statistics.median(a["ended"] - a["started"] for a in alone) if alone else None,
         seconds_at_8=seconds_at_8(answers) if cell.method.kind != "transformers" else None,
