@@ -23,7 +23,7 @@ DE = {
 
 
 def judge(language: str, uses: dict[str, dict[str, float]], hand: Hand, **known: str) -> Judge:
-    names = ("small", "proper", "places", "people", "other_people")
+    names = ("small", "proper", "places", "people", "other_names")
     sets = {name: frozenset(known.get(name, "").split()) for name in names}
     return Judge(Evidence(language, uses, True, **sets, lemmas={}), hand, frozenset(known.get("foreign", "").split()))
 
@@ -42,7 +42,7 @@ ENGLISH = judge(
     proper="We'll Mark O'Brien Rabbitt",
     places="London",
     people="Rabbitt",
-    other_people="Oh",
+    other_names="Oh",
 )
 GERMAN = judge("de", DE, Hand(), small="essen dass haus", proper="Haus Essen Straße Fußballspiel")
 
