@@ -39,8 +39,8 @@ FOREIGN_STEPS: Final = 100
 ENGLISH_STEPS: Final = 70
 """The same of common English words, which are in every list: five times."""
 
-MAX_COMMON: Final = 650
-"""wordfreq's step of a common word, three uses in ten million words; rarer ones say nothing of other languages."""
+MAX_COMMON: Final = 600
+"""wordfreq's step of a common word, one use in a million words; rarer ones say nothing of other languages."""
 
 _SPACY_TABLES: Final = FULL | {"ca", "it", "nl", "pt", "ru", "tr", "ur"}
 """Languages whose lists of lemmas are read: those of others are simplemma's again, or under other licences."""
@@ -68,6 +68,7 @@ class Evidence:
         proper: Dictionary words with a capital; in German the nouns.
         places: Countries, languages, cities, months and days, as the language writes them.
         people: First and last names of the language's countries.
+        nouns: In the second tier, the German ones.
         other_names: Names of people and, in the second tier, of towns anywhere.
         lemmas: simplemma's lemma of each form.
     """
@@ -79,6 +80,7 @@ class Evidence:
     proper: frozenset[str]
     places: frozenset[str]
     people: frozenset[str]
+    nouns: frozenset[str]
     other_names: frozenset[str]
     lemmas: Mapping[str, str]
 
@@ -109,6 +111,7 @@ def gather(language: str, folder: Path) -> Evidence:
         frozenset(proper),
         frozenset(_places(language, folder)),
         frozenset(_faker(language, folder, "person", _PERSON) if is_known else ()),
+        frozenset() if language in FULL else _german_nouns(),
         frozenset((*_other_people(folder), *(() if language in FULL else _towns(folder))) if is_known else ()),
         lemmas,
     )
@@ -128,7 +131,7 @@ def foreign_words(language: str, folder: Path) -> frozenset[str]:
 
     For a common English word five times are enough.
     """
-    others = set(wordfreq.available_languages("best")) - {language}
+    others = set(COUNTRIES) - {language}
     found = {word for other in others for word in _commoner(language, other, FOREIGN_STEPS)}
     return frozenset(found | (set(_commoner(language, "en", ENGLISH_STEPS)) & english_words(folder)))
 
@@ -173,6 +176,11 @@ def _steps_up_to(language: str, last: int | None) -> Mapping[str, int]:
 def _lemmas(language: str) -> Mapping[str, str]:
     code = DICTIONARY_OF.get(language, language)
     return DefaultDictionaryFactory(cache_max_size=1).get_dictionary(code) if code in SUPPORTED_LANGUAGES else {}
+
+
+@cache
+def _german_nouns() -> frozenset[str]:
+    return frozenset(filter(_is_capital, _lemmas("de")))
 
 
 def _count(language: str, folder: Path) -> Mapping[str, Mapping[str, float]]:

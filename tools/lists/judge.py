@@ -128,16 +128,11 @@ class Judge:
             return "name", (Spelling(mixed),)
         if capitals in self._hand.acronyms and (not is_small or used[capitals] > used[small]):
             return "acronym", (Spelling(capitals),)
-        is_place = title in evidence.places
-        if (
-            is_small
-            and not evidence.is_counted
-            and not (is_strong and (is_place or as_name >= WEAK_NAME * used[small]))
-        ):
+        if is_small and not is_strong and title in evidence.nouns:
             # Tokenizers learnt the capitals of all languages together: "Reise" is German.
-            is_both = is_strong and as_name >= SECOND_SHARE * used[small] > 0
-            return "word", (Spelling(small), *(Spelling(title, STEPS) for _ in [0] if is_both))
-        if used[capitals] > used[small] + used[title] and len(entry) <= MAX_ACRONYM:
+            return "word", (Spelling(small),)
+        is_known = is_small and self._keeps_unknown
+        if used[capitals] > used[small] + used[title] and len(entry) <= MAX_ACRONYM and not is_known:
             is_read = len(entry) > 2 and not set(entry) <= _ROMAN and self._is_common_name(used)
             return ("acronym", (Spelling(capitals),)) if is_read else ("unread acronym", ())
         if not is_small and not is_strong and self._is_fragment(entry):
@@ -168,9 +163,9 @@ class Judge:
     def _by_dictionary(
         self, small: str, title: str, *, is_small: bool, is_name: bool
     ) -> tuple[str, tuple[Spelling, ...]]:
-        if is_small and title in self._local and not (self._keeps_unknown and title in self._evidence.places):
+        if is_small and title in self._local:
             return "both", (Spelling(small), Spelling(title))
-        if is_small and title not in self._local:
+        if is_small:
             return "word", (Spelling(small),)
         return ("name", (Spelling(title),)) if is_name else self._unknown(small)
 
