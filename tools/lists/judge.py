@@ -67,12 +67,12 @@ class Judge:
 
     def spellings(self, entry: str) -> tuple[str, tuple[Spelling, ...]]:
         """Return the reason and the spellings; none where the entry is left out."""
+        if not self._is_of_alphabet(entry):
+            return "script", ()
         if entry in self._hand.spelled:
             return "by hand", tuple(Spelling(text, STEPS * n) for n, text in enumerate(self._hand.spelled[entry]))
         if entry in self._hand.junk:
             return "junk", ()
-        if not self._is_of_alphabet(entry):
-            return "script", ()
         if len(entry) == 1 and not unicodedata.name(entry).startswith("HANGUL SYLLABLE"):
             return "letter", tuple(Spelling(self._letters[entry]) for _ in [0] if entry in self._letters)
         if any(mark in entry for mark in APOSTROPHES):

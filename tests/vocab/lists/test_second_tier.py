@@ -20,7 +20,7 @@ SCRIPTS = {
 
 LETTERS = {
     "bg": "авеиокусяѝ", "ca": "aeiouy", "cs": "aikosuvz", "da": "iåø", "el": "ηοήω", "en": "aI", "es": "aeouy",
-    "fil": "ao", "fr": "aàyô", "hu": "aeősó", "is": "áíó", "it": "aeèio", "lt": "įo", "mk": "авеиосѝ", "nb": "iåø",
+    "fil": "ao", "fr": "aàyô", "hu": "aeősó", "is": "áíó", "it": "aeèio", "lt": "įo", "lv": "ā", "mk": "авеиосѝ", "nb": "iåø",
     "nl": "u", "pl": "aiouwz", "pt": "aeoéàó", "ro": "aeio", "ru": "абвжикосуя", "sh": "aikosu", "sk": "aikosuvz",
     "sl": "akosvz", "sv": "iåö", "tr": "o", "uk": "абвеєжзіийоуя", "ar": "و", "fa": "و", "ur": "وآ", "hi": "वन",
     "bn": "এওঐআ", "ta": "ஆஈஓஏ", "vi": "àáạừưýôêởổủỉếuồờọốíyỳổứớơ",
@@ -83,4 +83,6 @@ def test_first_words_are_the_languages_own(lang: str) -> None:
 
 def test_every_spaced_language_is_cleaned() -> None:
     assert set(wordfreq.available_languages("best")) <= set(cleaned_languages())
-    assert set(EXAMPLES) | {"de", "en", "es", "fr", "ru"} == {x for x in cleaned_languages() if not unspaced_language(x)}
+    assert set(EXAMPLES) | {"de", "en", "es", "fr", "ru"} == {
+        x for x in cleaned_languages() if not unspaced_language(x)
+    }
