@@ -20,10 +20,11 @@ SCRIPTS = {
 
 LETTERS = {
     "bg": "авеиокусяѝ", "ca": "aeiouy", "cs": "aikosuvz", "da": "iåø", "el": "ηοήω", "en": "aI", "es": "aeouy",
-    "fil": "ao", "fr": "aàyô", "hu": "aeősó", "is": "áíó", "it": "aeèio", "lt": "įo", "lv": "ā", "mk": "авеиосѝ", "nb": "iåø",
-    "nl": "u", "pl": "aiouwz", "pt": "aeoéàó", "ro": "aeio", "ru": "абвжикосуя", "sh": "aikosu", "sk": "aikosuvz",
-    "sl": "akosvz", "sv": "iåö", "tr": "o", "uk": "абвеєжзіийоуя", "ar": "و", "fa": "و", "ur": "وآ", "hi": "वन",
-    "bn": "এওঐআ", "ta": "ஆஈஓஏ", "vi": "àáạừưýôêởổủỉếuồờọốíyỳổứớơ",
+    "fil": "ao", "fr": "aàyô", "hu": "aeősó", "is": "áíó", "it": "aeèio", "lt": "įo", "lv": "ā", "mk": "авеиосѝ",
+    "nb": "iåø", "nl": "u", "pl": "aiouwz", "pt": "aeoéàó", "ro": "aeio", "ru": "абвжикосуя", "sh": "aikosu",
+    "sk": "aikosuvz", "sl": "akosvz", "sv": "iåö", "tr": "o", "uk": "абвеєжзіийоуя", "ar": "و", "fa": "و", "ur": "وآ",
+    "hi": "वन", "bn": "এওঐআ", "ta": "ஆஈஓஏ",
+    "vi": "àáạừưýôêởổủỉếuồờọốíyỳổứớơ",
 }  # fmt: skip
 """Words of one letter; other languages have none."""
 
