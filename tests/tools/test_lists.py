@@ -114,9 +114,9 @@ SECOND_TIER = {
     "x": "",
     # The capitals of tokenizers are those of all languages.
     "arte": "arte",
-    "roma": "Roma",
+    "roma": "roma Roma",
     "berlino": "Berlino",
-    "mosca": "mosca Mosca",
+    "mosca": "Mosca",
     "c'è": "c'è",
 }
 
