@@ -68,11 +68,7 @@ EXAMPLES = {
 }
 
 
-TO_BUILD = {"fi", "pl", "ru"}
-"""Whose data is older than the rules."""
-
-
-@pytest.mark.parametrize("lang", [x for x in cleaned_languages() if x not in TO_BUILD and not unspaced_language(x)])
+@pytest.mark.parametrize("lang", [x for x in cleaned_languages() if not unspaced_language(x)])
 def test_first_words_are_the_languages_own(lang: str) -> None:
     words, script = load_word_list(lang, None).words, SCRIPTS.get(lang, "LATIN")
     letters = {char: word for word in words[:5_000] for char in word if char not in "'’-"}
