@@ -1,6 +1,6 @@
 """How an entry of wordfreq's is judged by what the sources know of it."""
 
-from tools.lists.evidence import Evidence
+from tools.lists.evidence import Evidence, unaccented_words
 from tools.lists.hand import FOLDER, Hand, fold, read_hand
 from tools.lists.judge import Judge
 
@@ -22,10 +22,14 @@ DE = {
 }
 
 
-def judge(language: str, uses: dict[str, dict[str, float]], hand: Hand, **known: str) -> Judge:
-    names = ("small", "proper", "places", "people", "other_people")
+def judge(
+    language: str, uses: dict[str, dict[str, float]], hand: Hand, *, is_counted: bool = True, **known: str
+) -> Judge:
+    names = ("small", "proper", "places", "people", "nouns", "other_names")
     sets = {name: frozenset(known.get(name, "").split()) for name in names}
-    return Judge(Evidence(language, uses, True, **sets, lemmas={}), hand, frozenset(known.get("foreign", "").split()))
+    return Judge(
+        Evidence(language, uses, is_counted, **sets, lemmas={}), hand, frozenset(known.get("foreign", "").split())
+    )
 
 
 HAND = Hand(
@@ -42,7 +46,7 @@ ENGLISH = judge(
     proper="We'll Mark O'Brien Rabbitt",
     places="London",
     people="Rabbitt",
-    other_people="Oh",
+    other_names="Oh",
 )
 GERMAN = judge("de", DE, Hand(), small="essen dass haus", proper="Haus Essen Straße Fußballspiel")
 
@@ -96,13 +100,69 @@ def test_an_elision_is_kept_with_what_it_joins() -> None:
     assert found == [["l'"], ["l'Italie"], []]
 
 
-def test_what_no_dictionary_has_stays_where_dictionaries_have_gaps_unless_it_is_foreign() -> None:
-    italian = judge("it", {}, Hand(), foreign="the")
-    assert [bool(italian.spellings(entry)[1]) for entry in ("stasera", "the")] == [True, False]
+SECOND_TIER = {
+    # No dictionary has it: it stays, unless it is of another language, cut off, or of other letters.
+    "stasera": "stasera",
+    "the": "",
+    "nn": "",
+    "st": "",
+    "naïve": "",
+    "который": "",
+    # A dictionary has it.
+    "sì": "sì",
+    "è": "è",
+    "x": "",
+    # The capitals of tokenizers are those of all languages.
+    "arte": "arte",
+    "roma": "roma Roma",
+    "berlino": "Berlino",
+    "mosca": "Mosca",
+    "c'è": "c'è",
+}
+
+
+def test_in_the_second_tier_what_no_dictionary_has_stays_unless_there_is_evidence_against_it() -> None:
+    uses = {"arte": {"arte": 3.0, "Arte": 9.0}, "mosca": {"mosca": 2.0, "Mosca": 9.0}, "berlino": {"Berlino": 1.0}}
+    known = {
+        "small": "sì arte mosca roma",
+        "places": "Roma",
+        "people": "Mosca",
+        "nouns": "Arte",
+        "other_names": "Berlino",
+    }
+    hand = Hand(alphabet=frozenset("abcdefghijklmnopqrstuvwxyzàèéìòù"), letters=frozenset("è"))
+    italian = judge("it", uses, hand, is_counted=False, foreign="the berlino", **known)
+    found = {entry: " ".join(one.text for one in italian.spellings(entry)[1]) for entry in SECOND_TIER}
+    assert found == SECOND_TIER
+
+
+def test_an_alphabet_may_be_a_script_and_a_korean_syllable_is_no_letter() -> None:
+    for language, script, entries in (("ko", "HANGUL", "나 ㅋ a"), ("hi", "DEVANAGARI", "में ह a")):
+        judged = judge(language, {}, Hand(alphabet=frozenset({script})))
+        word, *others = entries.split()
+        assert [len(judged.spellings(entry)[1]) for entry in (word, *others)] == [1, 0, 0]
+
+
+def test_a_word_without_its_accents_is_no_word_where_the_accented_one_is_more_frequent() -> None:
+    assert list(unaccented_words(["fără", "fara", "sa", "să", "ещё", "еще"], frozenset({"fără", "să", "ещё"}))) == [
+        "fara"
+    ]
 
 
 def test_what_is_written_by_hand_can_be_read() -> None:
-    sections = {"letters", "junk", "small", "names", "both", "acronyms", "added", "harmless", "unsafe", "words"}
+    sections = {
+        "alphabet",
+        "letters",
+        "junk",
+        "small",
+        "names",
+        "both",
+        "acronyms",
+        "added",
+        "harmless",
+        "unsafe",
+        "words",
+    }
     files = {file.stem: file.read_text().splitlines() for file in FOLDER.glob("*.txt")}
     named = {name: {line.strip("[]") for line in lines if line.startswith("[")} for name, lines in files.items()}
     assert {name: found - sections for name, found in named.items() if found - sections} == {}

@@ -3,8 +3,9 @@
 ``packages`` fetches published packages, ``evidence`` reads what they know of a language, ``judge`` decides on each
 entry, ``by_hand`` has what a person wrote down, and ``page`` writes the table of docs/word-lists.md.
 
-Another language: add its countries to ``evidence.COUNTRIES`` and a file to ``by_hand`` with its ``[letters]`` and
-``[junk]``; run ``python -m tools.lists TAG``; read what became of the first 5,000 entries, and write down in
-``by_hand`` what is wrong. With a sample of 200 words in ``tests/vocab/lists/samples`` it may join
-``evidence.FULL``.
+Another language: add its countries to ``evidence.COUNTRIES`` and a file to ``by_hand`` with its ``[alphabet]``,
+``[letters]`` and ``[junk]``; run ``python -m tools.lists TAG``; read the first 300 words and what was left out of the
+first 1,000, and write down in ``by_hand`` what is wrong: above all English words that it has too, as ``[small]``. Where
+the first 5,000 were read and 200 words are a sample in ``tests/vocab/lists/samples``, it may join ``hand.FULL``, the
+first tier.
 """

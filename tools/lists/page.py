@@ -11,8 +11,8 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "word-lists.md"
 BEGIN: Final = "<!-- built by tools.lists -->\n"
 END: Final = "<!-- end -->\n"
 _HEAD: Final = (
-    "| list | words | of | left out: not known | junk and fragments | letters | acronyms | with a capital | both ways "
-    "| added | not `safe` | such as |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+    "| list | words | of | left out: not known | junk and fragments | letters, other scripts | acronyms "
+    "| with a capital | both ways | added | not `safe` | such as |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 )
 
 
@@ -45,8 +45,9 @@ class Row:
         shown = [word for reason in ("unknown", "junk") for word in self.examples.get(reason, ())[:4]]
         cells = [
             self.language, f"{self.num_words:,}", f"{self.num_raw:,}", f"{reasons['unknown']:,}",
-            f"{reasons['junk'] + reasons['apostrophe']:,}", f"{reasons['letter']:,}", f"{reasons['unread acronym']:,}",
-            f"{reasons['capital']:,}", f"{reasons['both']:,}", f"{len(self.differences.added) - reasons['both']:,}",
+            f"{reasons['junk'] + reasons['apostrophe']:,}", f"{reasons['letter'] + reasons['script']:,}",
+            f"{reasons['unread acronym']:,}", f"{reasons['capital']:,}", f"{reasons['both']:,}",
+            f"{len(self.differences.added) - reasons['both']:,}",
             f"{len(self.differences.unsafe):,}", " ".join(f"`{word}`" for word in shown),
         ]  # fmt: skip
         return "| " + " | ".join(cells) + " |\n"

@@ -97,7 +97,7 @@ async def test_all_lists_are_named_with_where_they_come_from(school: httpx.Async
     for name, kind, source, languages in (
         ("en_school", "file", "file", ["en"]),
         ("es", "language", "cleaned", ["es"]),
-        ("he", "language", "wordfreq", ["he"]),
+        ("he", "language", "cleaned", ["he"]),
         ("top-500", "level", "list", []),
         ("A2", "level", "CEFR-J Wordlist of Tono Laboratory, Tokyo University of Foreign Studies", ["en"]),
     ):
