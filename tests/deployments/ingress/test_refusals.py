@@ -300,7 +300,7 @@ async def test_wrong_parameters_are_refused_by_name_and_unknown_lists_are_not_fo
         f"{WORDS}?offset=1&offset=2": (400, "offset", None),
         f"{WORDS}?q={'a' * 101}": (400, "q", None),
         f"{WORDS}?page=1": (400, "page", None),
-        **{f"{LISTS}/{name}/words": (404, "list_id", None) for name in ("xx", "km", "En")},
+        **{f"{LISTS}/{name}/words": (404, "list_id", None) for name in ("xx", "km", "En-kids")},
         **{f"/v1/models/{name}": (404, "model", "model_not_found") for name in ("other", MODEL.upper(), f"{MODEL}/")},
         "/v1/models/..%2f..%2fetc%2fpasswd": (404, "model", "model_not_found"),
         f"/v1/models/{'x' * 10_000}": (404, "model", "model_not_found"),

@@ -20,7 +20,7 @@ def listed(world: ReplicaWorld) -> ResolvedVocabulary:
     """The first six words and two that the request adds, in sentences; the others may come in as new ones."""
     world.add_list(WORDS, "en-authored")
     spec = VocabularySpec(lang="en-authored", n_words=6, extra_words=("Ana", "river"))
-    return world.resolve(spec, ListOptions(end="sentence"))
+    return world.resolve(spec, ListOptions(end="sentence", possessive=True))
 
 
 async def ask(world: ReplicaWorld, listed: ResolvedVocabulary, *texts: str, **asked: Any) -> list[Any]:

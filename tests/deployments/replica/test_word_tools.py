@@ -154,7 +154,7 @@ TEXT = "The cat sat.\n\nthe and Alice purchased an apple. It was Bob's dog."
 
 
 async def test_a_text_is_rewritten_and_what_is_listed_stays(tools: Tools) -> None:
-    result = await tools.one("rewrite", text=TEXT)
+    result = await tools.one("rewrite", tools.spec.model_copy(update={"possessive": True}), text=TEXT)
     assert result["text"] == TEXT.replace("purchased", "bought")
     assert result["names"] == ["Alice", "Bob"]
     [change] = result["changes"]

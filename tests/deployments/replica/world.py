@@ -186,7 +186,7 @@ class ReplicaWorld:
         return ResolvedVocabulary(
             digest=made.digest,
             changes_digest=changes,
-            options=options or ListOptions(),
+            options=options or ListOptions(possessive=spec.possessive),
             lang=spec.lang,
             n_words=spec.n_words or made.listed.num_ranks,
             fewest_tokens=2,
