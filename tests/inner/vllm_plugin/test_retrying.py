@@ -272,7 +272,7 @@ def test_a_request_that_ends_in_an_open_word_gives_all_of_it(smollm2_path: Path)
     assert engine.got["aborted"] == list(engine.requests["aborted"].output_token_ids)[: len(engine.got["aborted"])]
 
 
-@pytest.mark.slow
+@pytest.mark.stress
 def test_an_engine_holds_nothing_of_texts_that_ended_however_they_did(shallow_path: Path, tmp_path: Path) -> None:
     words = save_short_list(tmp_path, load_speller(str(shallow_path)))
     grammar = GrammarReference(words.digest, ListOptions(), 1000, MAX_TOKENS).to_ebnf()
