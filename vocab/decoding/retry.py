@@ -144,7 +144,7 @@ class Retry:
             self._write_again(best)
             return self._lose(0)
         log_value = self._log_value(draw)
-        if log_value >= self._log_share or self.num_tokens + len(self._open) + 1 > self._budget:
+        if log_value >= self._log_share or self._is_bound():
             return None
         tokens = tuple(token for token, _ in self._open)
         tried = _Try(tokens, math.fsum(log_p for _, log_p in self._open) + log_value)
@@ -189,6 +189,12 @@ class Retry:
         lost = math.fsum(p for token, p in draw.refused if token < len(self._letters) and self._letters[token])
         share = lost / (math.fsum(p for _, p in draw.refused) or 1)
         return math.log(max(1 - share * (1 - math.exp(draw.log_mass)), _LEAST_VALUE))
+
+    def _is_bound(self) -> bool:
+        """Return whether a word may no longer be taken back: near the end of the text, or after too many."""
+        matcher = self._matcher
+        is_spent = self.num_tokens + len(self._open) + 1 > self._budget
+        return is_spent or matcher.states.is_bound_by(matcher.budget_after_next())
 
     def _has_others(self) -> bool:
         """Return whether anything else may be drawn where the words that were tried begin."""
