@@ -117,7 +117,7 @@ class Retry:
         if self._forced or self.num_left == 0:
             out[:] = 0
             set_token_bits(out, np.asarray(self._forced[:1] or self._matcher.stop_tokens, dtype=np.int32), True)
-        elif self._tried and not self._open and self.num_left is None:
+        elif self._tried and not self._open:
             firsts = np.asarray([one.tokens[0] for one in self._tried], dtype=np.int32)
             set_token_bits(out, firsts, False)
             self._matcher.states.keep_whole_words(out, self._matcher.state, self._matcher.stop_tokens)
@@ -134,8 +134,7 @@ class Retry:
 
     def _take_word_back(self, draw: Draw) -> int | None:
         """Return how many tokens before a drawn one are taken back with it, for it led into a corner; None for none."""
-        # Where the end is near it was chosen for these words.
-        if self._forced or self._is_accepted or self.num_left is not None:
+        if self._forced or self._is_accepted:
             return None
         if not self._open:
             best = self._best
