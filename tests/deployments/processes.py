@@ -1,9 +1,11 @@
 """Compile processes for tests: the real one over a small tokenizer, and one that fails on demand."""
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -23,8 +25,15 @@ class FaultyCommand(WorkerCommand):
         return [sys.executable, "-m", "tests.deployments.faulty_worker", *super().arguments()[3:]]
 
 
+@cache
+def make_kernels() -> None:
+    """Compile the machine code once, in a fresh clone, which takes longer than a process may take here."""
+    subprocess.run([sys.executable, "-c", "from vocab.compiler.warm_up import warm_up; warm_up()"], check=True)
+
+
 def toy_command(folder: Path, *, is_faulty: bool = False, lists: Path | None = None) -> WorkerCommand:
     """A command whose tokenizer is a small one that lies in the store already."""
+    make_kernels()
     speller = small_speller(["the", "cat"])
     store_tokenizer(speller, ArtefactStore(folder, MAX_BYTES))
     kind = FaultyCommand if is_faulty else WorkerCommand

@@ -70,8 +70,8 @@ def test_auto_asks_whether_the_list_has_capitals() -> None:
         assert resolve_case(WordList("xx", ("the", "London"), "file"), ListOptions(case)) == case
     for lang in ("en", "de", "fr", "uk", "ko"):
         assert resolve_case(load_word_list(lang, None, source="wordfreq"), ListOptions()) == "any"
-    for lang in ("en", "de", "fi", "uk"):
-        expected = "sentence" if lang in ("en", "de") else "any"
+    for lang in ("en", "de", "fi", "fa"):
+        expected = "any" if lang == "fa" else "sentence"
         assert resolve_case(load_word_list(lang, None), ListOptions()) == expected
 
 
