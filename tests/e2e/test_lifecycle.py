@@ -1,5 +1,5 @@
-"""What clients see while parts of one service are killed, in this order: vocabulary, ingress, controller; and when it
-is told to end while streams run.
+"""What clients see while parts of one service are killed, in this order: vocabulary, ingress, controller, engine; and
+when it is told to end while streams run.
 
 Bounds are five times what was measured, or what the service promises.
 """
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from itertools import count
+from itertools import count, pairwise, product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.checker import assert_only_listed_words, unlisted_words
 from tests.e2e.own_engine import short_lists
 from tests.e2e.processes import processes_named
 from tests.e2e.service import KEY, MODEL, running
@@ -38,7 +39,12 @@ LONG: Final = 1900
 """Tokens: some of what an engine writes within ``DRAIN_S``, and more than it."""
 NUM_STREAMS: Final = 10
 
-KNOWN: Final = {"lang": "en", "n_words": 500}
+KNOWN: Final[dict[str, Any]] = {"lang": "en", "n_words": 500}
+INVENTED: Final = tuple(
+    map("".join, product(("blor", "zan", "quim", "trel"), ("vi", "ko", "pu"), ("shen", "dax", "mur")))
+)
+TAKEN_BACK: Final[dict[str, Any]] = {"lang": "en", "words": INVENTED, "punctuation": "none", "rescue": 0.5}
+"""Words of several tokens that no model means, so that many are taken back before they are written."""
 NUMBERS: Final = count()
 
 
@@ -115,8 +121,9 @@ def assert_may_come_back(answer: httpx.Response) -> None:
 
 
 class Streamed(NamedTuple):
-    """How one stream ended: its last event, and in which second after the first of them began."""
+    """What one stream was: its text, its last event, and how long it took."""
 
+    text: str
     last: str
     took_s: float
 
@@ -126,23 +133,27 @@ class Streamed(NamedTuple):
         return error
 
 
-def stream(world: World, num_tokens: int, began: list[int]) -> Streamed:
-    start, last = time.monotonic(), ""
-    fields = {"stream": True, "max_tokens": num_tokens, "min_tokens": num_tokens}
-    asked = body(KNOWN, **fields)
+def stream(world: World, num_tokens: int, began: list[int], vocab: dict[str, Any], **fields: Any) -> Streamed:
+    start, text, last = time.monotonic(), "", ""
+    asked = body(vocab, stream=True, max_tokens=num_tokens, min_tokens=num_tokens, **fields)
     with suppress(httpx.TransportError), world.client.stream("POST", "/v1/chat/completions", json=asked) as answer:
         assert answer.status_code == 200
         for line in answer.iter_lines():
             if not last:
                 began.append(num_tokens)
             last = line or last
-    return Streamed(last, time.monotonic() - start)
+            if line.startswith("data: {"):
+                for choice in json.loads(line.removeprefix("data: ")).get("choices", []):
+                    text += choice["delta"].get("content") or ""
+    return Streamed(text, last, time.monotonic() - start)
 
 
-def start_streams(world: World, pool: ThreadPoolExecutor, lengths: list[int]) -> list[Future[Streamed]]:
+def start_streams(
+    world: World, pool: ThreadPoolExecutor, lengths: list[int], vocab: dict[str, Any] = KNOWN, **fields: Any
+) -> list[Future[Streamed]]:
     """Streams that have begun."""
     began: list[int] = []
-    streams = [pool.submit(stream, world, length, began) for length in lengths]
+    streams = [pool.submit(stream, world, length, began, vocab, **fields) for length in lengths]
     end = time.monotonic() + 60
     while len(began) < len(lengths) and time.monotonic() < end:
         time.sleep(0.05)
@@ -198,6 +209,37 @@ def test_a_service_whose_controller_was_killed_is_ready_all_along(world: World) 
     assert slowest < 4
     assert world.chat(KNOWN).status_code == 200
     world.wait_until_good()
+
+
+def test_an_engine_that_is_killed_while_words_are_taken_back_leaves_whole_words_that_came_once(world: World) -> None:
+    # Each word has three tokens or more: two words that come twice were sent twice.
+    fields = {"temperature": 1, "no_repeat_ngram_size": 6}
+
+    def written() -> None:
+        answer = world.client.post("/v1/chat/completions", json=body(TAKEN_BACK, max_tokens=SHORT, **fields))
+        assert answer.status_code == 200, answer.text
+        made = answer.json()
+        assert made["vocab"]["rescue"]["num_words"] > 2
+        assert_only_listed_words(made["choices"][0]["message"]["content"], "en", len(INVENTED), INVENTED)
+
+    written()
+    with ThreadPoolExecutor(NUM_STREAMS + 2) as pool:
+        streams = start_streams(world, pool, [LONG] * NUM_STREAMS, TAKEN_BACK, **fields)
+        asked = body(TAKEN_BACK, max_tokens=LONG, min_tokens=LONG, **fields)
+        whole = [pool.submit(world.client.post, "/v1/chat/completions", json=asked) for _ in range(2)]
+        time.sleep(5)
+        world.kill("VLLM::EngineCore")
+        ended = [one.result(AT_ONCE_S) for one in streams]
+        refused = [one.result(AT_ONCE_S) for one in whole]
+    for one in ended:
+        assert one.error["code"] == "engine_dead", one.last
+        assert unlisted_words(one.text, "en", len(INVENTED), INVENTED) == []
+        pairs = [pair for pair in pairwise(one.text.split(" ")[1:]) if all(map(str.isalpha, pair))]
+        assert len(pairs) == len(set(pairs)) > 5, one.text
+    for answer in refused:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "engine_dead")
+    world.wait_until_good()
+    written()
 
 
 def test_an_end_refuses_what_comes_and_lets_streams_finish_or_tells_them(world: World) -> None:
