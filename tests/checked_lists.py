@@ -198,7 +198,8 @@ def _verdicts(raw: list[str], verdicts: str, respelled: list[str], lang: str) ->
     others = iter(respelled)
     for entry, verdict in zip(raw, verdicts, strict=True):
         capitals = entry.replace("i", "İ").upper() if lang in ("tr", "az") else entry.upper()
-        written = {".": entry, "-": "", "T": capitals[:1] + entry[1:], "U": capitals}
+        num_first = 2 if lang == "nl" and entry[:2] == "ij" else 1
+        written = {".": entry, "-": "", "T": capitals[:num_first] + entry[num_first:], "U": capitals}
         yield unicodedata.normalize("NFC", next(others) if verdict == "R" else written[verdict])
 
 
@@ -233,6 +234,9 @@ def is_word_character(char: str) -> bool:
 
 
 def with_small_first_letter(word: str, lang: str) -> str:
+    """As it is listed, where a capital came of it: Dutch ij is one letter, so "Ijs" came of nothing."""
+    if lang == "nl" and word[:2] in ("IJ", "Ij"):
+        return "ij" + word[2:] if word[1] == "J" else word
     return unicodedata.normalize("NFC", _small(word[0], lang) + word[1:])
 
 

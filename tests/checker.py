@@ -155,8 +155,8 @@ def _ends_sentence(text: str, listing: Listing) -> bool:
 
 
 def _has_plain_entries(listing: Listing) -> bool:
-    """Whether marks in a text are marks, and never parts of entries."""
-    return all(char == " " or is_word_character(char) for entry in listing.phrases for char in entry)
+    """Whether marks in a text are marks, and parts of no entries but abbreviations ("Mr.")."""
+    return all(char in " ." or is_word_character(char) for entry in listing.phrases for char in entry)
 
 
 def _ends_in_entry(text: str, listing: Listing) -> bool:

@@ -111,6 +111,11 @@ def test_turkish_capitals_keep_their_dots() -> None:
     assert unlisted_words("Iğne İlık", "tr", 2, ("iğne", "ılık")) == ["Iğne", "İlık"]
 
 
+def test_dutch_ij_is_one_letter() -> None:
+    assert unlisted_words("IJs bij ijs", "nl", 2, ("ijs", "bij")) == []
+    assert unlisted_words("Ijs iJs", "nl", 2, ("ijs", "bij")) == ["Ijs", "iJs"]
+
+
 def test_overlapping_phrases_are_read_in_the_way_that_fits() -> None:
     assert unlisted_words("a b c", "xx", 3, ("a", "a b", "b c")) == []
     assert unlisted_words("a b", "xx", 3, ("a b c", "b", "x")) == ["a"]

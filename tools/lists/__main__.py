@@ -125,18 +125,26 @@ def _verdict(entry: str, text: str, language: str) -> str:
 
 
 def _hyphened(evidence: Evidence, hand: Hand, step_of: StepOf) -> Iterable[tuple[int, str]]:
-    """Yield the dictionaries' words with a hyphen, rarer than their rarest part."""
+    """Yield the added words by hand, and the dictionaries' words with a hyphen, each rarer than its rarest part."""
     yield from ((_rarest(word, step_of) + steps, word) for word, steps in hand.added.items())
     for word in evidence.small | evidence.proper:
         parts = fold(word).split("-")
-        if len(parts) > 1 and word not in hand.added and all(len(part) > 1 and part.isalpha() for part in parts):
-            step = max(_rarest(word, step_of) + _HYPHEN_STEPS, MIN_HYPHENED)
+        is_plain = all(len(part) > 1 and part.isalpha() for part in parts) and fold(word) not in hand.junk
+        if len(parts) > 1 and word not in hand.added and is_plain:
+            of_class = next((steps for pattern, steps in hand.classes.items() if pattern.match(word)), None)
+            rarest = _rarest(word, step_of)
+            step = max(rarest + _HYPHEN_STEPS, MIN_HYPHENED) if of_class is None else rarest + of_class
             if step <= MAX_HYPHENED and "'" not in word and min(map(step_of, parts)) > 0:
                 yield step, word
 
 
 def _rarest(word: str, step_of: StepOf) -> int:
-    return max(step_of(part) or MAX_HYPHENED for part in re.split("[-']", fold(word)) if len(part) > 1)
+    """Return the step of the rarest part of a word; of an abbreviation that wordfreq has whole ("e.g"), its own."""
+    plain = fold(word).replace(" ", "").rstrip(".")
+    parts = [part for part in re.split("[-'.]", fold(word).replace(" ", "")) if part]
+    # Parts of one letter are counted with much else, but some words have no other: Romanian "s-a".
+    longer = [part for part in parts if len(part) > 1] or parts
+    return step_of(plain) or max(step_of(part) or MAX_HYPHENED for part in longer)
 
 
 def _unsafe(listed: set[str], language: str, packages: Path, hand: Hand, evidence: Evidence) -> Iterable[str]:

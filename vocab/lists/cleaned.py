@@ -27,6 +27,9 @@ RESPELLED: Final = "R"
 DOTTED_I_LANGUAGES: Final = frozenset({"tr", "az"})
 """The capital of i is İ, and that of ı is I."""
 
+IJ_LANGUAGES: Final = frozenset({"nl"})
+"""At the beginning of a word ij is one letter, whose capital is IJ: "IJs"."""
+
 
 @dataclass(frozen=True)
 class Differences:
@@ -118,6 +121,8 @@ def digest_of(raw: Sequence[str]) -> str:
 
 def titlecase(word: str, lang: str) -> str:
     """Return the word with a capital first letter, by the rules of its language."""
+    if lang in IJ_LANGUAGES and word.startswith("ij"):
+        return "IJ" + word[2:]
     return unicodedata.normalize("NFC", uppercase(word[0], lang)[:1] + word[1:])
 
 
@@ -127,5 +132,7 @@ def uppercase(word: str, lang: str) -> str:
 
 
 def lowercase(word: str, lang: str) -> str:
-    """Return the word in small letters, by the rules of its language."""
+    """Return the word in small letters, by the rules of its language; Dutch "Ij" is no capital of ij, and stays."""
+    if lang in IJ_LANGUAGES and word.startswith("Ij"):
+        return "Ij" + word[2:].lower()
     return (word.replace("İ", "i").replace("I", "ı") if lang in DOTTED_I_LANGUAGES else word).lower()

@@ -13,7 +13,7 @@ import pytest
 from tests.profanity import PROFANITY
 from tests.reading_checker import LETTERS, reading_faults
 from vocab.errors import InvalidWordListError
-from vocab.lists.cleaned import Differences, cleaned_languages, differences_of, digest_of
+from vocab.lists.cleaned import Differences, cleaned_languages, differences_of, digest_of, lowercase, titlecase
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
@@ -86,6 +86,12 @@ def test_a_capital_stands_where_a_sentence_starts_and_at_names() -> None:
         assert reader.is_text(text), text
     for text in ("the Dog.", "I met michael.", "i met him.", "The dog in london."):
         assert not reader.is_text(text), text
+
+
+def test_a_capital_is_that_of_the_language() -> None:
+    for lang, expected in (("nl", "IJsland Bij"), ("de", "Ijsland Bij"), ("tr", "İjsland Bij")):
+        assert " ".join(titlecase(word, lang) for word in ("ijsland", "bij")) == expected
+    assert [lowercase(word, "nl") for word in ("IJsland", "Ijsland", "BIJ")] == ["ijsland", "Ijsland", "bij"]
 
 
 def test_each_verdict_does_what_it_says() -> None:

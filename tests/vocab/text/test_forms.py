@@ -29,6 +29,10 @@ FORMS: list[tuple[str, Case, str, str, str]] = [
     ("xx", "any", LETTERS, " ".join(f"{word}={rank}" for rank, word in enumerate(LETTERS.split(), 1)), ""),
     *((lang, "sentence", "iğne ılık", "iğne ılık=2", "İğne Ilık=2") for lang in ("tr", "az", "tr-TR", "tr_school")),
     ("de", "sentence", "iğne", "iğne", "Iğne"),
+    # In Dutch ij is one letter.
+    *((lang, "sentence", "ijs i bij", "ijs i=2 bij=3", "IJs I=2 Bij=3") for lang in ("nl", "nl-BE", "nl_school")),
+    ("nl", "any", "ij IJsland Ijs", "ij IJ IJsland=2 Ijs=3", ""),
+    ("de", "sentence", "ijs", "ijs", "Ijs"),
     ("xx", "sentence", "i\u0307x", "i\u0307x", "\u0130x"),
     # Either apostrophe may be written, all alike or as listed; English words without one carry the possessive.
     ("xx", "listed", "a'b’c", "a'b’c a'b'c a’b’c", ""),
@@ -91,7 +95,7 @@ def assert_same_as_table(word_list: WordList, options: ListOptions) -> None:
         assert is_elision(form.text, word_list.language) == form.elision
 
 
-@pytest.mark.parametrize("lang", ["en", "fr", "tr", "el", "hi"])
+@pytest.mark.parametrize("lang", ["en", "fr", "nl", "tr", "el", "hi"])
 def test_every_form_of_a_real_list_has_its_rank(lang: str) -> None:
     for case in CASES[:2]:
         for possessive in (True, False) if lang == "en" else (False,):
