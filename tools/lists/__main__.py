@@ -70,19 +70,17 @@ def build(language: str, packages: Path) -> Row:
     added: list[tuple[int, str]] = []
     reasons: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
-    spelled: dict[str, int] = {}
     for place, entry in enumerate(raw):
         reason, found = judge.spellings(entry)
-        step = step_of(entry)
         if not found:
             reasons[reason] += 1
             examples.setdefault(reason, []).append(entry)
             continue
         words.append((place, found[0].text))
-        spelled.setdefault(found[0].text, step)
-        added += [(step + other.steps, other.text) for other in found[1:]]
+        added += [(step_of(entry) + other.steps, other.text) for other in found[1:]]
         reasons["both"] += len(found) > 1
         reasons["capital"] += found[0].text != entry
+    spelled = {word for _, word in words}
     added += [(step, word) for step, word in _hyphened(evidence, hand, step_of) if word not in spelled]
     listed = {*spelled, *(word for _, word in added)}
     unsafe = frozenset(_unsafe(listed, language, packages, hand, evidence))

@@ -74,7 +74,7 @@ class _Found(NamedTuple):
 class TextChecker:
     """Check texts against the words of rank ``n_words`` and better of a list, with ``changes``.
 
-    Made once for many texts: for the 152,778 English words in half a second. Numbers in digits are allowed with
+    Made once for many texts: for 152,778 English words in half a second. Numbers in digits are allowed with
     ``options.numbers``. Words of ``new_words`` (NFC, without duplicates) that the list does not allow are new.
     ``forms`` are those of the same list and options, where they are known.
 

@@ -13,7 +13,6 @@ from deployments.batch.stages import MAX_DEADLY_LINES
 from deployments.storage import PartialFile, StorageError
 from tests.deployments.batch.world import BatchWorld, assert_every_line_once, line_of, until
 
-
 RAW = {"source": "wordfreq"}
 
 
