@@ -59,9 +59,9 @@ def unlisted_words(
 
     Args:
         text: The answer.
-        lang: A language tag; without ``words`` it names wordfreq's list.
+        lang: A language tag; without ``words`` it names a built-in list.
         n_words: How many of the words count.
-        words: The list in rank order, when it is not wordfreq's. Where lemmas have ranks, all words that are allowed,
+        words: The list in rank order, when it is not built in. Where lemmas have ranks, all words that are allowed,
             and their number as ``n_words``.
         rules: What was asked for besides.
     """

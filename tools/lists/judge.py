@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from tools.lists.evidence import Evidence
 from tools.lists.hand import FULL, Hand, fold
+from tools.lists.wordfreq_list import STEMS
 from vocab.lists.cleaned import titlecase, uppercase
-from vocab.lists.wordlists import STEMS
 from vocab.marks import APOSTROPHES
 from vocab.text.forms import POSSESSIVE_LANGUAGES, POSSESSIVES, takes_possessive
 

@@ -4,17 +4,10 @@ from typing import Final
 
 from vocab.lists.wordlists import Source, unspaced_language
 
-_CHANGES: Final[dict[Source, str]] = {
-    "wordfreq": "Changed by wordbound: frequencies and entries that are not words left out.",
-    "cleaned": "Changed by wordbound: frequencies left out, entries left out, respelled and added.",
-}
-"""By source, for those that are wordfreq's: the words of a file or of a request are their owner's."""
-
 _WORDFREQ: Final = (
     "Words: wordfreq, Copyright 2022 Robyn Speer (https://github.com/rspeer/wordfreq), data under CC BY-SA 4.0",
     "(https://creativecommons.org/licenses/by-sa/4.0/), and so is this file.",
-)
-_WORDFREQ_SOURCES: Final = (
+    "Changed by wordbound: frequencies left out, entries left out, respelled and added.",
     "wordfreq holds data of Google Books Ngrams (http://books.google.com/ngrams), the Leeds Internet Corpus,",
     "Wikipedia, ParaCrawl, OpenSubtitles (http://www.opensubtitles.org/), and of SUBTLEX by Marc Brysbaert et al.,",
     "which is freely available data (http://crr.ugent.be/programs-data/subtitle-frequencies).",
@@ -35,7 +28,7 @@ _BY_LANGUAGE: Final[dict[str, tuple[str, ...]]] = {
         "the Electronic Dictionary Research and Development Group (https://www.edrdg.org/), CC BY-SA 4.0.",
     ),
 }
-"""Beside wordfreq, of the cleaned lists whose other sources ask for it."""
+"""Beside wordfreq, where other sources ask for it."""
 
 _THAI: Final = (
     "Words: PyThaiNLP (https://github.com/PyThaiNLP/pythainlp), its Thai word list, in the order of its frequencies of",
@@ -48,10 +41,6 @@ def attribution(source: Source, lang: str, *, is_by_lemma: bool) -> tuple[str, .
     """Return the credits of a list's sources: lines in ASCII, without comment marks; none for words that need none."""
     unspaced = unspaced_language(lang)
     lines: tuple[str, ...] = ()
-    if source == "cleaned" and unspaced == "th":
-        lines = _THAI
-    elif source in _CHANGES:
-        lines = (*_WORDFREQ, _CHANGES[source], *_WORDFREQ_SOURCES)
-        if source == "cleaned" and unspaced is not None:
-            lines = (*lines, *_BY_LANGUAGE[unspaced])
+    if source == "cleaned":
+        lines = _THAI if unspaced == "th" else (*_WORDFREQ, *_BY_LANGUAGE.get(unspaced or "", ()))
     return (*lines, *_SIMPLEMMA) if is_by_lemma and unspaced is None else lines

@@ -11,7 +11,7 @@ rule of their letters, as most writers do both: "d'Henri", "de Henri".
 nouns or names as well ("Said") lose theirs; "will", "may", "can", "mine", "being" and "down" are not on it for that.
 
 *Ranks of a form* are looked up by applying the rules backwards, from "Cat’s" to "cat". A table of the forms of
-wordfreq's English list has 1.8 million strings; this one has its 312,000 words.
+312,000 English words has 1.8 million strings; this one has the words.
 """
 
 import re
