@@ -62,7 +62,7 @@ def read_hand(language: str) -> Hand:
                 section = line.strip("[]")
             elif not line.startswith("#"):
                 texts[section] += line + "\n"
-    sections = defaultdict(list[str], {section: _WORD.findall(text) for section, text in texts.items()})
+    sections: dict[str, list[str]] = defaultdict(list, {name: _WORD.findall(text) for name, text in texts.items()})
     pairs = [tuple(both.split("/")) for both in sections["both"]]
     spelled: dict[str, tuple[str, ...]] = {_entry(word): (word,) for word in (*sections["small"], *sections["names"])}
     spelled |= {_entry(pair[0]): pair for pair in pairs}
