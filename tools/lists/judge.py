@@ -97,6 +97,8 @@ class Judge:
             if is_name and tail not in _CONTRACTIONS:
                 return "name", (Spelling(whole),)
         reason, found = self.spellings(head) if head and tail else ("apostrophe", ())
+        # An abbreviation of its own: Ukrainian "ім'я" is none of "ім.".
+        found = tuple(one for one in found if not one.text.endswith("."))
         if entry in self._evidence.small and (not found or found[0].text == head):
             return "word", (Spelling(entry),)
         if not found and self._keeps_unknown:
