@@ -1,7 +1,7 @@
 """Build the built-in lists: ``python -m tools.lists [LANGUAGE...]``, by default all of them.
 
 Writes ``vocab/lists/data/<language>.xz`` and the table of docs/word-lists.md; for traditional Chinese also
-``vocab/simplified.txt``. The packages are fetched into ``~/.cache/wordbound/lists`` on the first run, 550 MB.
+``vocab/simplified.txt``. The packages are fetched into ``~/.cache/wordbound/lists`` on the first run, 700 MB.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from tools.lists.evidence import COUNTRIES, Evidence, english_words, foreign_words, gather, steps_of, unaccented_words
 from tools.lists.hand import FULL, Hand, fold, read_hand
 from tools.lists.judge import Judge
+from tools.lists.korean import build_korean
 from tools.lists.packages import fetch, npm_folder, read_json
 from tools.lists.page import Row, write_table
 from tools.lists.unspaced import UNSPACED, build_unspaced
@@ -51,7 +52,10 @@ def main(arguments: list[str]) -> None:
     fetch(asked.packages)
     FOLDER.mkdir(exist_ok=True)
     for language in asked.languages or sorted((*COUNTRIES, *UNSPACED)):
-        row = (build_unspaced if language in UNSPACED else build)(language, asked.packages)
+        if language == "ko":
+            row = build_korean(asked.packages)
+        else:
+            row = (build_unspaced if language in UNSPACED else build)(language, asked.packages)
         print(json.dumps(row.as_dict(), ensure_ascii=False))
         write_table(row)
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from vocab.lists.wordlists import Source, unspaced_language
+from vocab.lists.wordlists import BY_STEM, Source, language_of, unspaced_language
 
 _WORDFREQ: Final = (
     "Words: wordfreq, Copyright 2022 Robyn Speer (https://github.com/rspeer/wordfreq), data under CC BY-SA 4.0",
@@ -27,6 +27,10 @@ _BY_LANGUAGE: Final[dict[str, tuple[str, ...]]] = {
         "Which entries count is by SudachiDict (Works Applications), Apache License 2.0, and JMdict, property of",
         "the Electronic Dictionary Research and Development Group (https://www.edrdg.org/), CC BY-SA 4.0.",
     ),
+    "ko": (
+        "Stems, their inflected forms and which nouns have verbs are by Kiwi (https://github.com/bab2min/Kiwi),",
+        "Copyright 2017-2026 Minchul Lee and the Kiwi contributors, Apache License 2.0.",
+    ),
 }
 """Beside wordfreq, where other sources ask for it."""
 
@@ -39,8 +43,8 @@ _THAI: Final = (
 
 def attribution(source: Source, lang: str, *, is_by_lemma: bool) -> tuple[str, ...]:
     """Return the credits of a list's sources: lines in ASCII, without comment marks; none for words that need none."""
-    unspaced = unspaced_language(lang)
+    unspaced, language = unspaced_language(lang), language_of(lang)
     lines: tuple[str, ...] = ()
     if source == "cleaned":
-        lines = _THAI if unspaced == "th" else (*_WORDFREQ, *_BY_LANGUAGE.get(unspaced or "", ()))
-    return (*lines, *_SIMPLEMMA) if is_by_lemma and unspaced is None else lines
+        lines = _THAI if unspaced == "th" else (*_WORDFREQ, *_BY_LANGUAGE.get(language, ()))
+    return (*lines, *_SIMPLEMMA) if is_by_lemma and unspaced is None and language != BY_STEM else lines

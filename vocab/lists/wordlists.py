@@ -40,6 +40,9 @@ OWN_SOURCES: Final = frozenset({"file", "inline"})
 
 Unit = Literal["form", "lemma"]
 
+BY_STEM: Final = "ko"
+"""The language whose built-in list has the forms of a stem at one rank, whatever the unit."""
+
 
 @dataclass(frozen=True)
 class WordList:
