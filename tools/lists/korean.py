@@ -36,6 +36,8 @@ DEPTHS: Final = ((300, 3), (1_500, 2), (MAX_STEMS, 1), (2 * MAX_STEMS, 1))
 """Up to which rank a stem has how much of the tables; a verb made of a noun, up to half of it."""
 
 _PLAIN_TAGS: Final = frozenset("NNG NNP NNB NR NP MM MAG MAJ IC".split())
+_SUFFIX_TAGS: Final = frozenset("XSN XSV XSA XPN".split())
+_MUCH_RARER: Final = 3
 _NOUNS: Final = frozenset("NNG NNP NNB NR NP".split())
 _VERBS: Final = frozenset("VV VA VX VCN".split())
 _WITH_HADA: Final = frozenset("얘기 공경".split())
@@ -82,6 +84,7 @@ class Word:
     score: float = 0.0
     noun_place: int | None = None
     stands_alone: bool = False
+    is_adverb: bool = False
     has_plural: bool = False
     derived: dict[str, float] = field(default_factory=dict)
     stems: list[Stem] = field(default_factory=list)
@@ -108,9 +111,16 @@ def korean_lines(folder: Path) -> Iterator[tuple[str, list[str]]]:
     tables = _Tables(kiwi)
     listed: set[str] = set()
     num_stems = 0
+    junk = read_hand("ko").junk
+    particles = {form: place for form, tag, place in kiwi.morphemes() if tag[0] in "EJ" or tag in _SUFFIX_TAGS}
     for word in _ranked_words(kiwi, tables):
-        forms = [form for form in dict.fromkeys(tables.forms(word, num_stems + 1)) if form not in listed]
-        if forms:
+        forms = [
+            form
+            for form in dict.fromkeys(tables.forms(word, num_stems + 1))
+            # Not what is nearly always a particle or an ending: 는 of 늘다, 을.
+            if form not in listed and word.place < _MUCH_RARER * particles.get(form, word.place)
+        ]
+        if forms and forms[0] not in junk and word.form not in junk:
             num_stems += 1
             listed.update(forms)
             yield word.form, forms
@@ -177,7 +187,7 @@ class _Tables:
             yield word.form
         if word.noun_place is not None:
             yield from self._noun_forms(word.form, depth)
-        elif word.stands_alone:
+        elif word.is_adverb:
             yield from self._attach(word.form, "adverb", depth)
         least = 0 if rank <= FEW_SUFFIXED else 3 * MIN_SUFFIXED
         for noun, share in word.derived.items():
@@ -193,6 +203,8 @@ class _Tables:
             yield from (stem.before + form for form in self.verb_forms(stem.form, stem.tag, stem.kind, verbs_depth))
             if rank <= MOST_AUXILIARIES:
                 yield from (stem.before + form for form in self._with_auxiliaries(stem))
+            elif stem.kind == "verb" and not stem.before:
+                yield from self._attach(self._join(stem.form, stem.tag, "어"), "behind 어", depth)
         yield from self._forms.get(word.form, ())
 
     def _noun_forms(self, noun: str, depth: int) -> Iterator[str]:
@@ -336,6 +348,8 @@ def _words_of(places: Mapping[str, Mapping[str, int]]) -> dict[str, Word]:
             else:
                 kinds = _DEFECTIVE.get(form, ("adjective",) if tag[:2] == "VA" or tag == "VCN" else ("verb",))
                 word.stems += [stem for kind in kinds if (stem := Stem("", form, tag, kind)) not in word.stems]
+        if form in words:
+            words[form].is_adverb = tags.get("MAG") == words[form].place
         nouns = [place for tag, place in tags.items() if tag in _NOUNS]
         if nouns and form in words:
             # A rare noun beside a common adverb: 아주.
