@@ -51,7 +51,10 @@ SAME_RANK = (
 )
 """Forms of one stem each; none is a form of a more frequent one."""
 
-MORPHEMES = "는 을 를 었 습니다 하 었습니다 예쁘 에서 으로 ᆫ 학교으로 학교을 사람를 사람와 길으로 먹어습니다 예쁘는다 돕아 하였고요는"
+MORPHEMES = (
+    "는 을 를 었 습니다 하 었습니다 예쁘 에서 으로 "
+    "ᆫ 학교으로 학교을 사람를 사람와 길으로 먹어습니다 예쁘는다 돕아 하였고요는"
+)
 
 
 @lru_cache(maxsize=1)
@@ -108,6 +111,6 @@ def test_a_note_names_the_dictionary_form() -> None:
 
 
 def test_the_credits_name_kiwi_and_no_other_dictionary() -> None:
-    credits = " ".join(attribution("cleaned", "ko", is_by_lemma=True))
-    assert "Kiwi" in credits
-    assert "simplemma" not in credits
+    named = " ".join(attribution("cleaned", "ko", is_by_lemma=True))
+    assert "Kiwi" in named
+    assert "simplemma" not in named
