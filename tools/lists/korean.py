@@ -1,9 +1,10 @@
 """Korean words: each stem with its particles or endings, which all have the stem's rank.
 
-wordfreq counted morphemes (이, 는, 하), and texts never write most of them apart. Kiwi's dictionary says which are stems:
-its morphemes stand in the order of their frequency, by which an entry's count is divided among all that it may be
-(는 is a particle, and a form of 늘다). Kiwi also joins stems with endings, and its language model says which nouns have verbs
-with 하다, 되다 and the like: these have the noun's rank. ``by_hand/korean.txt`` has the particles and endings.
+wordfreq counted morphemes (이, 는, 하), and texts never write most of them apart. Kiwi's dictionary says which are
+stems: its morphemes stand in the order of their frequency, by which an entry's count is divided among all that it may
+be (는 is a particle, and a form of 늘다). Kiwi also joins stems with endings, and its language model says which nouns
+have verbs with 하다, 되다 and the like: these have the noun's rank. The particles and endings are in
+``by_hand/korean.txt``.
 """
 
 import importlib
@@ -35,23 +36,27 @@ MAX_STEMS: Final = 10_000
 DEPTHS: Final = ((300, 3), (1_500, 2), (MAX_STEMS, 1), (2 * MAX_STEMS, 1))
 """Up to which rank a stem has how much of the tables; a verb made of a noun, up to half of it."""
 
-_PLAIN_TAGS: Final = frozenset("NNG NNP NNB NR NP MM MAG MAJ IC".split())
-_NOUNS: Final = frozenset("NNG NNP NNB NR NP".split())
-_VERBS: Final = frozenset("VV VA VX VCN".split())
-_WITH_HADA: Final = frozenset("얘기 공경".split())
+_PLAIN_TAGS: Final = frozenset(["NNG", "NNP", "NNB", "NR", "NP", "MM", "MAG", "MAJ", "IC"])
+_SUFFIX_TAGS: Final = frozenset(["XSN", "XSV", "XSA", "XPN"])
+_MUCH_RARER: Final = 3
+_NEVER_ALONE: Final = frozenset(("는", "을", "습니다", "하"))
+"""Morphemes that are spelled as a form of a rarer stem is: 늘다, 슬다."""
+_NOUNS: Final = frozenset(["NNG", "NNP", "NNB", "NR", "NP"])
+_VERBS: Final = frozenset(["VV", "VA", "VX", "VCN"])
+_WITH_HADA: Final = frozenset(["얘기", "공경"])
 """Nouns that take 하다 though Kiwi seldom has it behind them."""
 _SUFFIXED: Final = {
     "하/XSV": "verb", "하/XSA": "adjective", "되/XSV": "verb", "시키/XSV": "verb", "받/XSV": "verb", "당하/XSV": "verb",
     "스럽/XSA-I": "adjective", "롭/XSA-I": "adjective", "답/XSA-I": "adjective",
 }  # fmt: skip
 """Suffixes that make verbs and adjectives of nouns."""
-_NOUN_SUFFIXES: Final = "님 적 성 화 자 권 씨 쯤 씩 별 상".split()
+_NOUN_SUFFIXES: Final = ["님", "적", "성", "화", "자", "권", "씨", "쯤", "씩", "별", "상"]
 _DEFECTIVE: Final = {"싶": ("adjective",), "않": ("verb", "adjective"), "못하": ("verb", "adjective")}
 _AUXILIARIES: Final = ("주", "보", "지", "드리", "버리", "있")
 """Verbs that are written behind another's 어, with or without a blank."""
 
 MIN_SUFFIXED: Final = 0.008
-"""How often, of all that follows a noun, a suffix has to follow for the verb to be listed: 운동하다 7%, 학교하다 0.1%."""
+"""How often a suffix has to follow a noun for the verb to be listed: 운동하다 7%, 학교하다 0.1%."""
 MIN_PLURAL: Final = 0.004
 FEW_SUFFIXED: Final = 1_000
 """From this rank on a suffix has to be three times as frequent."""
@@ -82,6 +87,7 @@ class Word:
     score: float = 0.0
     noun_place: int | None = None
     stands_alone: bool = False
+    is_adverb: bool = False
     has_plural: bool = False
     derived: dict[str, float] = field(default_factory=dict)
     stems: list[Stem] = field(default_factory=list)
@@ -108,9 +114,16 @@ def korean_lines(folder: Path) -> Iterator[tuple[str, list[str]]]:
     tables = _Tables(kiwi)
     listed: set[str] = set()
     num_stems = 0
+    junk = read_hand("ko").junk
+    particles = {form: place for form, tag, place in kiwi.morphemes() if tag[0] in "EJ" or tag in _SUFFIX_TAGS}
     for word in _ranked_words(kiwi, tables):
-        forms = [form for form in dict.fromkeys(tables.forms(word, num_stems + 1)) if form not in listed]
-        if forms:
+        forms = [
+            form
+            for form in dict.fromkeys(tables.forms(word, num_stems + 1))
+            # Not what is nearly always a particle or an ending: 는 of 늘다, 을.
+            if form not in listed and form not in _NEVER_ALONE and word.place < _MUCH_RARER * particles.get(form, word.place)
+        ]
+        if forms and not (word.stands_alone and word.form in junk):
             num_stems += 1
             listed.update(forms)
             yield word.form, forms
@@ -177,7 +190,7 @@ class _Tables:
             yield word.form
         if word.noun_place is not None:
             yield from self._noun_forms(word.form, depth)
-        elif word.stands_alone:
+        elif word.is_adverb:
             yield from self._attach(word.form, "adverb", depth)
         least = 0 if rank <= FEW_SUFFIXED else 3 * MIN_SUFFIXED
         for noun, share in word.derived.items():
@@ -193,6 +206,8 @@ class _Tables:
             yield from (stem.before + form for form in self.verb_forms(stem.form, stem.tag, stem.kind, verbs_depth))
             if rank <= MOST_AUXILIARIES:
                 yield from (stem.before + form for form in self._with_auxiliaries(stem))
+            elif stem.kind == "verb" and not stem.before:
+                yield from self._attach(self._join(stem.form, stem.tag, "어"), "behind 어", depth)
         yield from self._forms.get(word.form, ())
 
     def _noun_forms(self, noun: str, depth: int) -> Iterator[str]:
@@ -285,7 +300,7 @@ def _ranked_words(kiwi: _Kiwi, tables: _Tables) -> list[Word]:
             for tag, place in places.get(entry, {}).items()
         ]
         found += [(_INFLECTED / word.place, word) for word in by_form.get(entry, ())]
-        if not any(word for _, word in found) and (root := words.get(f"{entry}하다")):
+        if not any(word for _, word in found) and (root := words.get(f"{entry}하-")):
             found.append((1 / root.place, root))
         total = sum(weight for weight, _ in found)
         for weight, word in found:
@@ -316,8 +331,8 @@ def _is_stem(tag: str) -> bool:
 
 
 def _key(form: str, tag: str) -> str:
-    """Return the key of a morpheme's word: a noun by itself, a verb as 가다, a root as 깨끗하다."""
-    return form if tag in _PLAIN_TAGS else f"{form}하다" if tag == "XR" else f"{form}다"
+    """Return the key of a morpheme's word: a noun by itself, a verb as "가-", a root as "깨끗하-"."""
+    return form if tag in _PLAIN_TAGS else f"{form}하-" if tag == "XR" else f"{form}-"
 
 
 def _words_of(places: Mapping[str, Mapping[str, int]]) -> dict[str, Word]:
@@ -336,6 +351,8 @@ def _words_of(places: Mapping[str, Mapping[str, int]]) -> dict[str, Word]:
             else:
                 kinds = _DEFECTIVE.get(form, ("adjective",) if tag[:2] == "VA" or tag == "VCN" else ("verb",))
                 word.stems += [stem for kind in kinds if (stem := Stem("", form, tag, kind)) not in word.stems]
+        if form in words:
+            words[form].is_adverb = tags.get("MAG") == words[form].place
         nouns = [place for tag, place in tags.items() if tag in _NOUNS]
         if nouns and form in words:
             # A rare noun beside a common adverb: 아주.
@@ -366,7 +383,7 @@ def _add_suffixed(words: dict[str, Word], kiwi: _Kiwi) -> None:
         word.derived = {word.form + noun: share for noun, share in shares if share > MIN_SUFFIXED}
         for suffix, kind in _SUFFIXED.items():
             form, _, suffix_tag = suffix.partition("/")
-            own = words.pop(f"{word.form}{form}다", None) if is_noun and len(word.form) > 1 else None
+            own = words.pop(f"{word.form}{form}-", None) if is_noun and len(word.form) > 1 else None
             if own is not None:
                 word.score += own.score
                 word.place = min(word.place, own.place)
