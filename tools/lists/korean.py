@@ -4,7 +4,7 @@ wordfreq counted morphemes (이, 는, 하), and texts never write most of them a
 stems: its morphemes stand in the order of their frequency, by which an entry's count is divided among all that it may
 be (는 is a particle, and a form of 늘다). Kiwi also joins stems with endings, and its language model says which nouns
 have verbs with 하다, 되다 and the like: these have the noun's rank. The particles and endings are in
-``by_hand/korean.txt``.
+``korean.txt``.
 """
 
 import importlib
@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import wordfreq
 
 from tools.lists.evidence import python_path
-from tools.lists.hand import FOLDER, read_hand
+from tools.lists.hand import read_hand
 from tools.lists.packages import npm_folder, read_json
 from tools.lists.page import Row
 from tools.lists.wordfreq_list import wordfreq_words
@@ -29,6 +29,7 @@ from tools.lists.writing import write_list
 
 HANGUL: Final = re.compile("[가-힣]+")
 
+_FORMS: Final = Path(__file__).with_name("korean.txt")
 _RIEUL: Final = 8
 _ENDING_TAGS: Final = {"\u11ab": "ETM", "\u11af": "ETM", "\u11b7": "ETN"}
 
@@ -166,13 +167,13 @@ class _Kiwi:
 
 
 class _Tables:
-    """The particles and endings of ``by_hand/korean.txt``."""
+    """The particles and endings of ``korean.txt``."""
 
     def __init__(self, kiwi: _Kiwi) -> None:
         self._join = kiwi.join
         sections: dict[str, list[str]] = defaultdict(list)
         section = ""
-        for line in (FOLDER / "korean.txt").read_text(encoding="utf-8").splitlines():
+        for line in _FORMS.read_text(encoding="utf-8").splitlines():
             if line.startswith("["):
                 section = line.strip("[]")
             elif line and not line.startswith("#"):
