@@ -61,7 +61,7 @@ class ReportFile:
 def run(job: Report, report: ReportFile) -> None:
     report.note(phase="preparing")
     tokenizer = load_model_tokenizer(job["tokenizer"])
-    definition = Definition(load_word_list(job["lang"], None, source="wordfreq"), OPTIONS, job["n_words"])
+    definition = Definition(load_word_list(job["lang"], None), OPTIONS, job["n_words"])
     sets = text_sets(definition.word_list, definition.n_words)
     started = time.perf_counter()
     engine = make_engine(job["engine"], tokenizer)

@@ -58,10 +58,7 @@ def main() -> None:
     use_one_core()
     gc.disable()
     os.environ.update(ONE_THREAD)
-    tokenizer, word_list = (
-        load_model_tokenizer(arguments.tokenizer),
-        load_word_list(arguments.lang, None, source="wordfreq"),
-    )
+    tokenizer, word_list = load_model_tokenizer(arguments.tokenizer), load_word_list(arguments.lang, None)
     run: dict[str, Any] = {
         **facts,
         "lang": arguments.lang,
@@ -186,7 +183,7 @@ def _table(run: dict[str, Any]) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokenizer", required=True, help="a Hugging Face id or a local folder")
-    parser.add_argument("--lang", default="es", help="one of wordfreq's languages")
+    parser.add_argument("--lang", default="es", help="a built-in list")
     parser.add_argument("--words", type=int, default=50_000, metavar="N")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path)

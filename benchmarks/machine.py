@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 PACKAGES: Final = ("wordbound", "xgrammar", "llguidance", "outlines_core", "lm-format-enforcer", "numba", "numpy",
-                   "transformers", "wordfreq")  # fmt: skip
+                   "transformers")  # fmt: skip
 
 
 def facts_of_run() -> dict[str, Any]:

@@ -36,7 +36,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     arguments = _arguments()
     tokenizer = load_model_tokenizer(arguments.tokenizer)
-    word_list = load_word_list(arguments.lang, None, source="wordfreq")
+    word_list = load_word_list(arguments.lang, None)
     run: dict[str, Any] = {
         **facts_of_run(),
         "lang": arguments.lang,
@@ -108,7 +108,7 @@ def _measure(engine: str, n_words: int, arguments: argparse.Namespace) -> dict[s
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokenizer", required=True, help="a Hugging Face id or a local folder")
-    parser.add_argument("--lang", default="es", help="one of wordfreq's languages")
+    parser.add_argument("--lang", default="es", help="a built-in list")
     parser.add_argument("--words", type=int, nargs="+", default=[50, 3_000, 50_000], metavar="N")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="NAME",
                         help=f"of {', '.join(ENGINES)}")  # fmt: skip

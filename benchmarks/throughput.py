@@ -39,7 +39,7 @@ ROWS = "rows"
 
 def main() -> None:
     arguments = _arguments()
-    word_list = load_word_list(arguments.lang, None, source="wordfreq")
+    word_list = load_word_list(arguments.lang, None)
     with tempfile.TemporaryDirectory() as folder:
         use_plugin()
         os.environ[ARTEFACT_DIR_VARIABLE] = folder

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from deployments.errors import ApiError
 from vocab.decoding.select import Select
 from vocab.lists.levels import resolve_level
-from vocab.lists.wordlists import AskedSource, Source, Unit, list_name
+from vocab.lists.wordlists import Source, Unit, list_name
 from vocab.options import Case, End, Layout, ListOptions, Punctuation, Segmentation
 from vocab.text.changes import ListChanges, PromptWord, words_and_forms
 
@@ -84,8 +84,7 @@ class VocabularySpec(BaseModel):
         reach: A larger N that the compiled list has to serve too; None for none.
         level: A named level in its place; None in a vocabulary whose level has been resolved.
         unit: What has a rank of its own: each ``form``, or each ``lemma`` with all its forms.
-        source: Which list ``lang`` means: the best there is, or wordfreq's as it is.
-        safe: Whether profanity is left out of a language's cleaned list.
+        safe: Whether profanity is left out of a language's built-in list.
         words: The client's own list, in rank order, instead of a list of that name.
         extra_words: Allowed whatever N.
         exclude_words: Left out, in every form.
@@ -102,7 +101,6 @@ class VocabularySpec(BaseModel):
     reach: int | None = None
     level: str | None = None
     unit: Unit = "form"
-    source: AskedSource = "auto"
     safe: bool = True
     words: tuple[str, ...] | None = None
     extra_words: tuple[str, ...] = ()
@@ -135,7 +133,7 @@ class VocabularySpec(BaseModel):
             return self.model_copy(update=changes).resolve(wordlist_dir)
         if self.lang is None or self.words is not None:
             return self
-        return self.model_copy(update={"lang": list_name(self.lang, wordlist_dir, self.source)})
+        return self.model_copy(update={"lang": list_name(self.lang, wordlist_dir)})
 
     def with_words_of_prompt(self, found: Sequence[PromptWord]) -> Self:
         """Return the vocabulary with what was found in its prompt as extra words."""

@@ -1,21 +1,17 @@
 """What counts as a word of an answer: the list that was asked for and the rules, as the checker knows them.
 
-It imports nothing of the library: words come from wordfreq, with the differences that the library's data files have, or
-from the caller.
+It imports nothing of the library: words come from the library's data files, or from the caller.
 """
 
-import json
 import lzma
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, TypedDict
-
-import wordfreq
 
 from tests.possessives import may_take_possessive
 
@@ -45,16 +41,6 @@ STANDARD_PUNCTUATION_OF = {
 
 BASIC_PUNCTUATION = ".,!?…¿¡ \n"
 BASIC_PUNCTUATION_OF = {**dict.fromkeys(["ar", "fa", "ur"], "؟،"), **dict.fromkeys(["hi", "bn", "mr", "ne"], "।")}
-
-ELISION_STEMS = {
-    "fr": "c d entr j jusqu l lorsqu m n presqu puisqu qu quelqu quoiqu s t ç",
-    "it": "agl all anch bell c ch cinquant coll com cos d dagl dall degl dell dev dov gl gliel l m mezz n neanch negl "
-    "nell nient ogn pell pover prim quand quant quarant quart quell quest s sant senz sott sugl sull t tant terz trent "
-    "tutt v vent",
-    "ca": "d l m n s t",
-}
-"""Entries of wordfreq's that stand for the same with an apostrophe; Italian "un" stands for both."""
-
 
 DATA = Path(__file__).parent.parent / "vocab" / "lists" / "data"
 
@@ -168,38 +154,17 @@ def _listing(
     )
 
 
-def wordfreq_words(lang: str, n_words: int) -> list[str]:
-    """The first words of wordfreq's list that are words."""
-    return _distinct(_wordfreq_words(lang), n_words)
-
-
 def built_in_words(lang: str, n_words: int) -> list[str]:
-    """The first words of the list that a language's name stands for: cleaned, with its capitals, and safe."""
-    return _built_in_words(lang)[:n_words]
+    """The words of the first ranks of the list that a language's name stands for, without what is not safe."""
+    lines = _built_in_lines(lang)[:n_words]
+    return [word for line in lines for word in line]
 
 
 @lru_cache(maxsize=8)
-def _built_in_words(lang: str) -> list[str]:
-    file = DATA / f"{lang}.xz"
-    if not file.is_file():
-        return wordfreq_words(lang, 10**9)
-    values = json.loads(lzma.decompress(file.read_bytes()))
-    raw, unsafe = wordfreq_words(lang, 10**9), set(values["unsafe"])
-    added: dict[int, list[str]] = {}
-    for place, word in values["added"]:
-        added.setdefault(place, []).append(word)
-    spelled = [*_verdicts(raw, values["verdicts"], values["respelled"], lang), ""]
-    found = chain.from_iterable((*added.get(place, ()), word) for place, word in enumerate(spelled))
-    return _distinct((word for word in found if word and word not in unsafe), 10**9)
-
-
-def _verdicts(raw: list[str], verdicts: str, respelled: list[str], lang: str) -> Iterator[str]:
-    """Each entry as it is to be written, empty where it is none."""
-    others = iter(respelled)
-    for entry, verdict in zip(raw, verdicts, strict=True):
-        capitals = entry.replace("i", "İ").upper() if lang in ("tr", "az") else entry.upper()
-        written = {".": entry, "-": "", "T": capitals[:1] + entry[1:], "U": capitals}
-        yield unicodedata.normalize("NFC", next(others) if verdict == "R" else written[verdict])
+def _built_in_lines(lang: str) -> list[list[str]]:
+    text = lzma.decompress((DATA / f"{lang}.xz").read_bytes()).decode()
+    safe = ([word for word in line.split("\t") if word[0] != "!"] for line in text.splitlines())
+    return [line for line in safe if line]
 
 
 @lru_cache(maxsize=32)
@@ -211,19 +176,6 @@ def _distinct(words: Iterable[str], n_words: int) -> list[str]:
     return list(islice(dict.fromkeys(unicodedata.normalize("NFC", word) for word in words), n_words))
 
 
-def _wordfreq_words(lang: str) -> Iterator[str]:
-    stems = ELISION_STEMS.get(lang, "").split()
-    for entry in wordfreq.iter_wordlist(lang):
-        made_of_letters = all(unicodedata.category(char)[0] in "LM" or char in "'’-" for char in entry)
-        if made_of_letters and entry[0] not in "'’-" and entry[-1] != "-":
-            if lang == "el" and len(entry) > 1 and entry.endswith("σ"):
-                # wordfreq has folded "της" to "τησ".
-                entry = entry[:-1] + "ς"
-            yield entry + "'" if entry in stems else entry
-            if (lang, entry) == ("it", "un"):
-                yield "un'"
-
-
 def straight_apostrophes(text: str) -> str:
     return text.replace("’", "'")
 
@@ -233,6 +185,9 @@ def is_word_character(char: str) -> bool:
 
 
 def with_small_first_letter(word: str, lang: str) -> str:
+    """As it is listed, where a capital came of it: Dutch ij is one letter, so "Ijs" came of nothing."""
+    if lang == "nl" and word[:2] in ("IJ", "Ij"):
+        return "ij" + word[2:] if word[1] == "J" else word
     return unicodedata.normalize("NFC", _small(word[0], lang) + word[1:])
 
 

@@ -59,9 +59,9 @@ def unlisted_words(
 
     Args:
         text: The answer.
-        lang: A language tag; without ``words`` it names wordfreq's list.
+        lang: A language tag; without ``words`` it names a built-in list.
         n_words: How many of the words count.
-        words: The list in rank order, when it is not wordfreq's. Where lemmas have ranks, all words that are allowed,
+        words: The list in rank order, when it is not built in. Where lemmas have ranks, all words that are allowed,
             and their number as ``n_words``.
         rules: What was asked for besides.
     """
@@ -155,8 +155,8 @@ def _ends_sentence(text: str, listing: Listing) -> bool:
 
 
 def _has_plain_entries(listing: Listing) -> bool:
-    """Whether marks in a text are marks, and never parts of entries."""
-    return all(char == " " or is_word_character(char) for entry in listing.phrases for char in entry)
+    """Whether marks in a text are marks, and parts of no entries but abbreviations ("Mr.")."""
+    return all(char in " ." or is_word_character(char) for entry in listing.phrases for char in entry)
 
 
 def _ends_in_entry(text: str, listing: Listing) -> bool:

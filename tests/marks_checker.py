@@ -131,4 +131,7 @@ def _without_entries(text: str, entries: Iterable[str]) -> str:
     known = sorted(entries, key=len, reverse=True)
     if not known:
         return text
-    return re.sub(rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?!\w)", "entry", text, flags=re.IGNORECASE)
+    # "etc..." is a word and three dots, not an abbreviation and two.
+    return re.sub(
+        rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?!\w|(?<=\.)\.\.(?!\.))", "entry", text, flags=re.IGNORECASE
+    )

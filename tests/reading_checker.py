@@ -42,7 +42,7 @@ NAMES: Final = {lang: frozenset(names.lower().split()) for lang, names in _NAMES
 
 _FRAGMENTS: Final = {
     "en": "ve ll th nd rd didn doesn isn wasn couldn wouldn shouldn hasn hadn aren weren ain im ive dont cant thats",
-    "de": "nen nem ner th nd bzw usw jährige jährigen ggf bspw inkl",
+    "de": "nen nem ner th nd bzw jährige jährigen ggf bspw inkl",
     "es": "th nd rd xd tb pq xq",
     "fr": "th nd cest jai etait etais meme jsuis",
 }
@@ -50,11 +50,24 @@ _WEB: Final = "http https www com html php lol lmao rofl omg wtf amp nbsp gt url
 FRAGMENTS: Final = {lang: frozenset(f"{words} {_WEB}".split()) for lang, words in _FRAGMENTS.items()}
 """With what only web pages and chats have."""
 
+_ABBREVIATIONS: Final = {
+    "en": "e.g.|i.e.",
+    "de": "z. B.|d. h.|u. a.|o. ä.|i. d. R.|v. a.|bzw.|ggf.|bspw.|inkl.",
+    "es": "D.|p. ej.|a. C.|d. C.",
+    "fr": "M.|p. ex.",
+}
+_ABBREVIATED: Final = {
+    lang: re.compile(rf"(?<![\w'’])(?:{re.escape(words).replace(re.escape('|'), '|')})")
+    for lang, words in _ABBREVIATIONS.items()
+}
+"""With their full stops they are words of a book, though their letters are none."""
+
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*['’]?")
 
 
 def reading_faults(text: str, lang: str) -> list[str]:
     """Return the words of a text that are written as no book would, in their order."""
+    text = _ABBREVIATED[lang].sub("", text)
     return [word for word in _WORD.findall(text) if _is_fault(word.rstrip("'’") if lang != "fr" else word, lang)]
 
 

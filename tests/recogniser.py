@@ -322,8 +322,7 @@ def _paired_runs(
 
 def _bare(word: str, lang: str) -> str:
     """What all entries that a word to leave out means have in common."""
-    capital = _capital(word[0], lang)
-    word = unicodedata.normalize("NFC", capital + word[1:] if capital else word)
+    word = _with_capital(word, lang) or word
     return "".join(char.lower().replace("ς", "σ") for char in word.replace(APOSTROPHES[1], APOSTROPHES[0]))
 
 
@@ -337,9 +336,9 @@ def _pieces(word: str, lang: str, case: Case, possessive: bool) -> Iterator[Piec
         spellings |= {word + apostrophe + "s" for apostrophe in APOSTROPHES}
     for spelling in spellings:
         yield Piece(spelling, False, elision)
-        capital = _capital(spelling[0], lang)
+        capital = _with_capital(spelling, lang)
         if capital and case != "listed":
-            yield Piece(unicodedata.normalize("NFC", capital + spelling[1:]), case == "sentence", elision)
+            yield Piece(capital, case == "sentence", elision)
 
 
 def _takes_elision(text: str, lang: str) -> bool:
@@ -349,6 +348,14 @@ def _takes_elision(text: str, lang: str) -> bool:
         return False
     letter = unicodedata.normalize("NFD", text[0].lower())[0]
     return letter in "aeiouhœæ" + "y" * (lang == "fr")
+
+
+def _with_capital(word: str, lang: str) -> str:
+    """The word with a capital first letter, empty where there is none; Dutch ij is one letter."""
+    if lang == "nl" and word[:2] == "ij":
+        return "IJ" + word[2:]
+    capital = _capital(word[0], lang)
+    return unicodedata.normalize("NFC", capital + word[1:]) if capital else ""
 
 
 def _capital(letter: str, lang: str) -> str:

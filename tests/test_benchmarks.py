@@ -59,7 +59,7 @@ def test_texts_to_follow_are_texts_of_the_list_and_the_others_are_none(n_words: 
 
 
 def test_texts_are_the_same_in_every_process() -> None:
-    assert text_sets(WORDS, 5) == text_sets(WordList("es", WORDS.words, "wordfreq"), 5)
+    assert text_sets(WORDS, 5) == text_sets(WordList("es", WORDS.words, "cleaned"), 5)
 
 
 def test_percentiles_are_in_microseconds() -> None:
@@ -157,7 +157,7 @@ def _record(p50_of: dict[str, list[float]]) -> dict[str, Any]:
     return {
         "lang": "es",
         "date": "2026-01-01",
-        "list": {"source": "wordfreq", "num_words": 60_000},
+        "list": {"source": "cleaned", "num_words": 60_000},
         "tokenizer": {"name": "some", "num_tokens": 262_144},
         "hardware": {"cpu": "some", "cores": 2, "memory_gib": 8, "system": "Linux", "load_before": [0.1]},
         "versions": {"python": "3.11"},

@@ -86,6 +86,10 @@ def test_entries_may_have_marks_of_their_own() -> None:
         misplaced_marks("Mr. T, the c.e.o, ran in front of me.", "en", entries=("Mr. T", "c.e.o", "in front of")) == []
     )
     assert misplaced_marks("The c.e.o ran.", "en")
+    abbreviated = ("Mr.", "etc.", "e.g.")
+    for text in ("Mr. Fox, e.g. the dog, etc.", "The dog, etc.!", "The dog etc...", "The dog (e.g. Fox)."):
+        assert misplaced_marks(text, "en", entries=abbreviated) == [], text
+    assert misplaced_marks("The dog, etc.,, ran.", "en", entries=abbreviated)
 
 
 def test_it_knows_nothing_of_the_library() -> None:

@@ -18,6 +18,7 @@ SHIPPED = (
     "deployments/protocol/swagger_ui/LICENSE",
     "deployments/protocol/swagger_ui/NOTICE",
     "deployments/protocol/swagger_ui/swagger-ui-bundle.js.LICENSE.txt",
+    "vocab/lists/data/LICENSE",
     "vocab/lists/data/NOTICE",
 )
 

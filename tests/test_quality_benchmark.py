@@ -119,15 +119,6 @@ def test_a_row_says_what_its_texts_are_worth() -> None:
     assert (row.seconds_alone, row.seconds_at_8) == (2.0, None)
 
 
-def test_texts_of_a_raw_list_are_checked_against_it() -> None:
-    answer = _answer(CELL, "one", text="The dog lol.")
-    rows = [
-        make_row(CELL._replace(method=method), [answer], [], Judged({}, {}, {}))
-        for method in find_method("default,default-raw-list")
-    ]
-    assert [row.num_unlisted for row in rows] == [1, 0]
-
-
 def test_the_mass_of_long_texts_counts_more() -> None:
     answers = [
         _answer(CELL, "one", vocab={"log_mass_per_word": 0.5, "num_words": 9}),

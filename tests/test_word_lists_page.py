@@ -13,7 +13,7 @@ from deployments.protocol.validation import validate
 from deployments.protocol.vocabulary import ListMembers, VocabularyFields
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES, MAX_WORD_CHARS, Limits
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import AskedSource, Unit, WordList, inline_word_list, load_word_list
+from vocab.lists.wordlists import Unit, WordList, inline_word_list, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.reader import TextReader
@@ -115,13 +115,12 @@ def _word_list(example: Example) -> WordList:
     if example.words == ALL:
         return inline_word_list(example.listed, None if example.lang == NO_LANGUAGE else example.lang)
     choices = example.choices
-    source: AskedSource = "wordfreq" if choices.get("source") == "wordfreq" else "auto"
-    return _language_list(example.lang, choices.get("unit", "form"), source, choices.get("safe") != "false")
+    return _language_list(example.lang, choices.get("unit", "form"), choices.get("safe") != "false")
 
 
 @lru_cache(maxsize=2)
-def _language_list(lang: str, unit: Unit, source: AskedSource, safe: bool) -> WordList:
-    word_list = load_word_list(lang, None, source=source, safe=safe)
+def _language_list(lang: str, unit: Unit, safe: bool) -> WordList:
+    word_list = load_word_list(lang, None, safe=safe)
     return group_by_lemma(word_list) if unit == "lemma" else word_list
 
 

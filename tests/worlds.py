@@ -216,6 +216,16 @@ WORLDS = (
         ),
     ),
     World(
+        "dutch",
+        "nl",
+        split("ijs|ij|IJsland|i|j|bij|ijl's|ij́|Ijs"),
+        7,
+        split(
+            "IJs|Ijs|ijs|iJs|IJS|ijs IJs|ijs. IJs|ijs. Ijs|IJ|Ij|IJl’s|Ijl's|IJsland|ijsland|Ijsland|IJ́|Ij́|i. I|"
+            "Bij ijs|J ij|bIJ|“IJs”|(IJs|ijs—IJs"
+        ),
+    ),
+    World(
         "spanish",
         "es",
         split("difícil|qué|él|niño|es|sí|a|pingüino|eso"),

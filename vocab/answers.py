@@ -18,7 +18,7 @@ class ListVocabulary(TypedDict):
     object: Literal["vocabulary"]
     kind: Literal["language", "file", "level"]
     source: str
-    """``cleaned``, ``wordfreq`` or ``file``; of a level ``list``, the language's own, or whose it is."""
+    """``cleaned`` or ``file``; of a level ``list``, the language's own, or whose it is."""
     languages: list[str]
     """Empty for a level that every language has."""
     readings: bool

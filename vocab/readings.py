@@ -4,12 +4,12 @@ A word is read as a whole, so that 长 differs in 长大 (zhǎngdà) and 长城 
 SudachiPy cuts a Japanese text into the words of its own dictionary, whose readings count where its cuts are ours.
 """
 
-import gzip
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final, TypeAlias
 
@@ -98,14 +98,10 @@ def _pinyin(word: str, language: str) -> str | None:
 
 
 @cache
-def _simplified() -> Mapping[int, str]:
-    """Return the simplified form of each traditional character, as wordfreq has them."""
-    import msgpack
-    from wordfreq.util import data_path
-
-    with gzip.open(data_path("_chinese_mapping.msgpack.gz")) as file:
-        found: Mapping[int, str] = msgpack.load(file, raw=False, strict_map_key=False)
-    return found
+def _simplified() -> Mapping[int, int]:
+    """Return the simplified form of each traditional character: OpenCC's, as ``tools.lists`` has written them."""
+    traditional, simplified = Path(__file__).with_name("simplified.txt").read_text(encoding="utf-8").splitlines()
+    return str.maketrans(traditional, simplified)
 
 
 _USUAL: Final = {"私": "わたし", "日本": "にほん", "明日": "あした", "昨日": "きのう", "何": "なに", "家": "いえ"}

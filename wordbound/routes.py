@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vocab.lists.wordlists import AskedSource, Unit
+    from vocab.lists.wordlists import Unit
 
 Dtype: TypeAlias = Literal["float32", "float16"]
 FileFormat: TypeAlias = Literal["txt", "docx", "gift", "qti", "tsv"]
@@ -51,7 +51,6 @@ class Vocab(TypedDict, total=False):
     n_words: int
     level: str
     unit: "Unit"
-    source: "AskedSource"
     safe: bool
     words: Sequence[str]
     extra_words: Sequence[str]

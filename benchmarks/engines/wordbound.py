@@ -75,7 +75,7 @@ engine = Wordbound
 def main() -> None:
     """Compiles the artefact that a job, JSON in the first argument, asks for."""
     job = json.loads(sys.argv[1])
-    word_list = load_word_list(job["lang"], None, source="wordfreq")
+    word_list = load_word_list(job["lang"], None)
     has_capitals = word_list.has_capitals
     if job["n_words"] is not None:
         word_list = word_list.up_to(job["n_words"])

@@ -81,9 +81,8 @@ def _measure(arguments: argparse.Namespace, folder: Path, ends_at: float, run: d
     from vocab.lists.wordlists import load_word_list
 
     tokenizer = load_model_tokenizer(arguments.model)
-    # One compile for all parts, no longer than they need. The raw list, as in the other benchmarks: its texts have
-    # capitals anywhere.
-    whole = load_word_list(arguments.lang, None, source="wordfreq")
+    # One compile for all parts, no longer than they need.
+    whole = load_word_list(arguments.lang, None)
     word_list = whole.up_to(max(*arguments.mask_words, arguments.words))
     _say(f"compiling {word_list.num_ranks:,} words")
     words = build_words(word_list, tokenizer.speller, has_capitals=whole.has_capitals)

@@ -50,7 +50,6 @@ METHODS: Final[tuple[Method, ...]] = (
     Method("default", "service", {}, SCORE),
     Method("default-no-penalty", "service", {"presence_penalty": 0}, SCORE),
     Method("default-no-hint", "service", {}, SCORE | NO_HINT),
-    Method("default-raw-list", "service", {}, SCORE | {"source": "wordfreq"}),
     Method("default-end-word", "service", {}, SCORE | {"end": "word"}),
     Method("default-repeats", "service", {"temperature": 0.3, "min_p": 0.1} | REPEATS, SCORE),
     Method("default-no-repeat-6", "service", {"no_repeat_ngram_size": 6}, SCORE),

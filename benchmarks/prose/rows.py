@@ -17,7 +17,6 @@ from benchmarks.prose.served import NUM_CONCURRENT
 from benchmarks.prose.steps import steps_key
 from tests.checker import SENTENCE_END, unlisted_words
 from vocab.decoding.select import distinct_ngram_share, repeated_ngram_share
-from vocab.lists.wordlists import load_word_list
 
 MOST_REPEATED: Final = 0.05
 """A text with a larger share of repeated word 4-grams runs in circles: the issue of likelihood as the only measure."""
@@ -106,8 +105,6 @@ def tables(records: Records, num_tokens: int) -> dict[tuple[str, str, int], list
 def make_row(cell: Cell, answers: Sequence[Record], alone: Sequence[Record], judged: Judged) -> Row:
     """The row of these answers; ``alone`` are those that were asked one at a time."""
     texts = [answer["text"] for answer in answers]
-    source = cell.method.vocab.get("source")
-    words = load_word_list(cell.lang, None, source=source).words if source else None
     return Row(
         cell=cell,
         answers=answers,
@@ -120,9 +117,7 @@ def make_row(cell: Cell, answers: Sequence[Record], alone: Sequence[Record], jud
         distinct_2=statistics.fmean(distinct_ngram_share(text, 2) for text in texts),
         repeated_4=statistics.fmean(repeated_ngram_share(text, 4) for text in texts),
         finished=statistics.fmean(ends_sentence(text) for text in texts),
-        num_unlisted=sum(
-            len(unlisted_words(text, cell.lang, cell.n_words or 0, words, possessive=True)) for text in texts
-        ),
+        num_unlisted=sum(len(unlisted_words(text, cell.lang, cell.n_words or 0, possessive=True)) for text in texts),
         tokens_per_token=_sum(answers, "num_generated_tokens") / max(_sum(answers, "num_answer_tokens"), 1),
         seconds_alone=statistics.median(a["ended"] - a["started"] for a in alone) if alone else None,
         seconds_at_8=seconds_at_8(answers) if cell.method.kind != "transformers" else None,

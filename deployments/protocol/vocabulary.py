@@ -6,7 +6,7 @@ Whether the list exists, and whether the model can spell its words, only the voc
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from deployments.contract import AUTO_ADAPTER, VocabularySpec
 from deployments.errors import BadRequestError
@@ -16,7 +16,7 @@ from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_LIST_BYTES, MAX_P
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.levels import BANDS, language_of_level
-from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, language_of, language_tag, unspaced_language
+from vocab.lists.wordlists import NO_LANGUAGE, Unit, language_of, language_tag, unspaced_language
 from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER, unspaced_marks
 from vocab.options import Case, End, Layout, Punctuation, Segmentation
 from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
@@ -61,11 +61,8 @@ class ListMembers(Body):
     """A named level instead: ``top-1000``, ``A2``, ``ngsl-1``. ``lang`` may be left out where it is of one language."""
     unit: Unit | None = None
     """What has a rank of its own: each ``form`` (the default), or each ``lemma`` with all its forms."""
-    source: AskedSource | None = None
-    """Which list ``lang`` means: ``auto``, the service's file of that name or else the language's cleaned list (the
-    default); ``wordfreq``, the raw list."""
     safe: bool | None = None
-    """Whether profanity is left out of a language's cleaned list; by default it is."""
+    """Whether profanity is left out of a language's built-in list; by default it is."""
     words: Annotated[list[Word], Field(min_length=1), AtMost("max_list_words"), AfterValidator(_check_bytes)] | None = (
         None
     )
@@ -91,6 +88,17 @@ class ListMembers(Body):
     possessive: bool | None = None
     """Whether an English word may take 's, and so may added ones; by default only those of a built-in list may."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_source(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "source" in value:
+            raise expected_error(
+                "left out: the raw list that it could name is gone. For words that a built-in list lacks, name a list "
+                "file of the service by 'lang', or send a list of your own as 'words'",
+                ".source",
+            )
+        return value
+
 
 class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
     """The words that the answer may consist of, and how such a text is chosen. ``lang`` or ``words`` must be there."""
@@ -114,13 +122,18 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
                 "'vocab' needs 'lang', the name of a word list, or 'words', a list of its own: add one of them.",
                 "vocab.lang",
             )
+        if self.words is not None and self.safe is not None:
+            raise BadRequestError(
+                "'vocab.safe' is about a language's own list, and 'words' count as they are: leave 'safe' out, or name "
+                "a list by 'lang' and leave 'words' out.",
+                "vocab.safe",
+            )
         if self.words is not None and self.unit == "lemma":
             raise BadRequestError(
                 "'vocab.unit' cannot be 'lemma' beside 'words', for only a language's own list is grouped by lemmas: "
                 "leave 'unit' out, or name a list by 'lang' and leave 'words' out.",
                 "vocab.unit",
             )
-        self._check_source()
         if self.prompt_words and self.words is not None and self.lang is None:
             raise BadRequestError(
                 "'vocab.prompt_words' needs the language of 'words', whose own list knows the words of a prompt: name "
@@ -189,22 +202,6 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
                     f"'vocab.level' says which words count, and so does {name!r}: leave one of them out.",
                     f"vocab.{name}",
                 )
-
-    def _check_source(self) -> None:
-        """Refuse ``source`` and ``safe`` beside inline words, and ``safe`` for the raw list."""
-        for name in ("source", "safe"):
-            if self.words is not None and getattr(self, name) is not None:
-                raise BadRequestError(
-                    f"'vocab.{name}' is about a language's own list, and 'words' count as they are: leave {name!r} "
-                    "out, or name a list by 'lang' and leave 'words' out.",
-                    f"vocab.{name}",
-                )
-        if self.source == "wordfreq" and self.safe:
-            raise BadRequestError(
-                "'vocab.safe' cannot be true with the source 'wordfreq', whose list is left as it is: leave one of "
-                "them out, or name words in 'exclude_words'.",
-                "vocab.safe",
-            )
 
 
 def _check_changes(spec: VocabularySpec, param: str, shown: str) -> None:

@@ -39,7 +39,7 @@ MAX_LIST_BYTES: Final = 2**20
 ``max_body_bytes`` is raised."""
 
 MAX_WORD_CHARS: Final = 100
-"""Costs as many states of the automaton. Set by the word of 10 KB; the longest in wordfreq's lists has 60 letters,
+"""Costs as many states of the automaton. Set by the word of 10 KB; the longest in the built-in lists has 45,
 and longer entries are phrases."""
 
 MAX_MUST_USE: Final = 32

@@ -166,11 +166,10 @@ class Settings(BaseSettings):
     """Lists whose artefact is known without asking the compiler. Costs about 2 KB each; set by clients that send a list
     of their own with every request."""
     compile_deadline_s: float = Field(default=120.0, gt=0)
-    """A list that takes longer, with the time it waits for its turn, is given up. All 337,000 Spanish words of wordfreq
-    take 10 to 30 s for 262,144 tokens on one core; ten times as many or a compiler that hangs must not block the
-    rest."""
+    """A list that takes longer, with the time it waits for its turn, is given up. 337,000 Spanish words take 10 to 30 s
+    for 262,144 tokens on one core; ten times as many or a compiler that hangs must not block the rest."""
     compile_memory_bytes: int = Field(default=4 * 2**30, ge=2**28)
-    """Memory of a compile process, of which there are two at most; one that exceeds it is killed. All Spanish words
+    """Memory of a compile process, of which there are two at most; one that exceeds it is killed. 337,000 Spanish words
     take 2 GB. A process that still holds a quarter of it after a list is ended, so that the memory goes back."""
     compile_idle_s: float = Field(default=60.0, gt=0)
     """The process that compiles named lists ends after so long without one. Its start costs 1 to 2 s, its memory

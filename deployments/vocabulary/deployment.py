@@ -154,11 +154,11 @@ class Vocabulary:
             words = spec.words or ()
             return await self._compile(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words), owner)
         name = (spec.lang, spec.unit)
-        stamp = await asyncio.to_thread(stamp_of, spec.lang, spec.source, self._settings.wordlist_dir)
+        stamp = await asyncio.to_thread(stamp_of, spec.lang, self._settings.wordlist_dir)
         # Of a file all is made at once: it may be replaced before the rest is asked for.
         n_words = spec.n_words if spec.n_words is None else max(spec.n_words, spec.reach or 0)
         is_whole = stamp is not None or n_words is None or n_words > FIRST_WORDS
-        job = CompileList(spec.lang, unit=spec.unit, source=spec.source, safe=spec.safe, is_whole=is_whole)
+        job = CompileList(spec.lang, unit=spec.unit, safe=spec.safe, is_whole=is_whole)
         try:
             compiled = await self._compile(("list", job, stamp), job, owner)
             if not is_whole and n_words is not None and n_words > compiled.num_ranks_here:

@@ -19,11 +19,9 @@ from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.limits import MAX_CHANGED_WORDS, Limits
 from vocab.errors import VocabularyError
-from vocab.lists.cleaned import cleaned_languages
 from vocab.lists.lemmas import KnownLemmas, group_by_lemma
 from vocab.lists.levels import levels_here
 from vocab.lists.wordlists import (
-    AskedSource,
     Unit,
     WordList,
     inline_word_list,
@@ -52,7 +50,7 @@ MAX_WAIT_S: Final = 30.0
 """One that has waited so long is refused, and at once if it would wait for half of it."""
 
 MAX_CACHED_BYTES: Final = 128 * 2**20
-"""Of the words and forms of the lists that are cached together; the longest list alone has 110 MB."""
+"""Of the words and forms of the lists that are cached together; the longest built-in list alone has 30 MB."""
 
 _FORM_BYTES: Final = 80
 """Of what a list's checker knows of a word, beside the word."""
@@ -125,11 +123,9 @@ def _num_bytes(cached_list: _CachedList) -> int:
     return sum(map(sys.getsizeof, words)) + len(words) * _FORM_BYTES + min(len(words), REACH) * _LEMMA_BYTES
 
 
-def _read_list(
-    folder: Path | None, lang: str, source: AskedSource, safe: bool, unit: Unit, case: Case, _: Stamp
-) -> _CachedList:
+def _read_list(folder: Path | None, lang: str, safe: bool, unit: Unit, case: Case, _: Stamp) -> _CachedList:
     """Read a list; its stamp tells the cache one version of a file from the next."""
-    word_list = load_word_list(lang, folder, source=source, safe=safe)
+    word_list = load_word_list(lang, folder, safe=safe)
     if unit == "lemma":
         word_list = group_by_lemma(word_list)
     # What reading leaves has cycles, and long lists of few objects would lie there for hours: 100 MB each.
@@ -195,11 +191,11 @@ class ListQueries:
         return _json(self._words(question) if isinstance(question, AskWords) else self._vocabularies())
 
     def _vocabularies(self) -> dict[str, Any]:
-        files, cleaned = list_files(self._folder), cleaned_languages()
+        files = list_files(self._folder)
         data = [
             _list_object(name, "file", "file", [language_of(name)])
             if name in files
-            else _list_object(name, "language", "cleaned" if name in cleaned else "wordfreq", [language_of(name)])
+            else _list_object(name, "language", "cleaned", [language_of(name)])
             for name in known_languages(self._folder)
         ]
         data += [
@@ -254,17 +250,17 @@ class ListQueries:
         """Return a list, from the cache or read; a client's own list is not cached."""
         if spec.words is not None or spec.lang is None:
             return _CachedList(inline_word_list(spec.words or (), spec.lang), spec.options)
-        stamp = stamp_of(spec.lang, spec.source, self._folder)
-        return self._read_list(self._folder, spec.lang, spec.source, spec.safe, spec.unit, spec.case, stamp)
+        stamp = stamp_of(spec.lang, self._folder)
+        return self._read_list(self._folder, spec.lang, spec.safe, spec.unit, spec.case, stamp)
 
 
-def stamp_of(lang: str, source: AskedSource, wordlist_dir: Path | None) -> Stamp:
+def stamp_of(lang: str, wordlist_dir: Path | None) -> Stamp:
     """Return a value that changes with the file of the list of exactly this name; None for a built-in list.
 
     Raises:
         WordListFolderError: The folder is not there.
     """
-    path = list_files(wordlist_dir if source == "auto" else None).get(lang)
+    path = list_files(wordlist_dir).get(lang)
     if path is None:
         return None
     status = path.stat()

@@ -1,7 +1,7 @@
 """How an entry of wordfreq's is judged by what the sources know of it."""
 
 from tools.lists.evidence import Evidence, unaccented_words
-from tools.lists.hand import FOLDER, Hand, fold, read_hand
+from tools.lists.hand import FOLDER, Hand, expand, fold, read_hand
 from tools.lists.judge import Judge
 
 EN = {
@@ -69,6 +69,10 @@ ENGLISH_SPELLINGS = {
     "don't": "don't",
     "london's": "London's",
     "o'brien": "O'Brien",
+    # What takes no possessive has none.
+    "it's": "",
+    "i's": "",
+    "the's": "",
     "we'll": "we'll",
     "goin'": "",
     "rabbit": "rabbit",
@@ -174,6 +178,76 @@ def test_a_word_written_by_hand_is_not_junk_and_a_language_goes_before_all() -> 
     assert not hand.junk & set(hand.spelled)
     assert (hand.spelled["apple"], read_hand("de").spelled["apple"]) == (("apple", "Apple"), ("Apple",))
     assert (hand.added["T-shirt"], hand.added["real-life"]) == (0, 100)
+
+
+def test_a_class_of_words_is_expanded() -> None:
+    for pattern, words in {
+        "week-end": "week-end",
+        "{twenty thirty}-{one two}": "twenty-one twenty-two thirty-one thirty-two",
+        "{anak orang}-{}nya": "anak-anaknya orang-orangnya",
+        "ber{lari jalan}-{}": "berlari-lari berjalan-jalan",
+        "z._B.": "z. B.",
+    }.items():
+        assert " ".join(expand(pattern)) == words
+
+
+HYPHENED = {
+    # By hand, and in no class. What comes of the dictionaries is not here.
+    "en": ("ninety-nine twenty-one forty-two", "dog-house ninety-ten one-twenty the-dog"),
+    "id": ("anak-anak laki-laki orang-orang anak-anaknya berlari-lari kupu-kupu", "yang-yang dan-dan anak-orang"),
+    "ms": ("kanak-kanak orang-orang baik-baik", "yang-yang dan-dan"),
+    "fil": ("araw-araw gabi-gabi mag-aral tag-ulan", "ang-ang mag-"),
+    "hi": ("धीरे-धीरे कभी-कभी साथ-साथ", "है-है"),
+    "ro": ("într-o s-a mi-a ți-am l-am dă-mi într-un dintr-o n-am du-te", "a-s o-într casă-mi"),
+    "pt": ("dá-lo chama-se chamo-me fazê-lo disse-me dir-se-ia", "dar-lo chama-o-se fazer-lo"),
+    "fr": (
+        "vas-y donne-moi vingt-trois est-ce a-t-il dis-moi celui-ci là-bas vingt-et-un soixante-dix va-t'en "
+        "quatre-vingt-dix-neuf",
+        "va-y donne-me vingt-un a-il est-t-il soixante-sept-dix tout-à-coup peu-à-peu",
+    ),
+    "ca": ("anar-hi fer-ho vint-i-tres trenta-dos digues-me anar-se'n", "vint-tres trenta-i-dos veure-se"),
+    "ru": ("кто-то что-нибудь по-русски из-за чуть-чуть кое-что", "еще-то дом-то"),
+    "uk": ("хто-небудь будь-який по-українськи з-за", "дім-то"),
+    "hu": ("van-e tudja-e nem-e", "ház-e"),
+    "cs": ("je-li máte-li", "dům-li"),
+    "es": ("", "di-me vamos-nos"),
+    "it": ("", "dimmi-lo c-è"),
+}
+
+
+def test_words_with_hyphens_are_added_by_class_and_no_others() -> None:
+    for language, (added, refused) in HYPHENED.items():
+        hand = read_hand(language)
+        assert [word for word in added.split() if word not in hand.added] == [], language
+        assert [word for word in refused.split() if word in hand.added] == [], language
+
+
+def test_dictionary_words_of_a_class_have_its_steps_and_what_is_named_alone_its_own() -> None:
+    filipino, english = read_hand("fil"), read_hand("en")
+    of_class = [steps for pattern, steps in filipino.classes.items() if pattern.match("mag-abang")]
+    assert (of_class, [pattern for pattern in filipino.classes if pattern.match("araw-gabi")]) == ([60], [])
+    assert (english.added["twenty-one"], english.added["well-known"]) == (60, 50)
+    assert read_hand("ro").added["s-a"] == 0
+
+
+def test_an_abbreviation_has_its_full_stop_and_those_that_end_sentences_stand_without_it_too() -> None:
+    for language, entry, spellings in (
+        ("en", "mr", "Mr. Mr"),
+        ("en", "etc", "etc. etc"),
+        ("en", "vs", "vs. vs"),
+        ("es", "sr", "Sr."),
+        ("es", "uds", "Uds."),
+        ("fr", "mme", "Mme"),
+        ("de", "usw", "usw. usw"),
+        ("de", "bzw", "bzw."),
+        ("de", "nr", "Nr."),
+        ("ru", "др", "др. др"),
+    ):
+        hand = read_hand(language)
+        assert (hand.spelled[entry], entry in hand.junk) == (tuple(spellings.split()), False)
+    assert {"e.g.", "i.e."} <= set(read_hand("en").added)
+    assert {"z. B.", "d. h."} <= set(read_hand("de").added)
+    assert {"M.", "p. ex."} <= set(read_hand("fr").added)
 
 
 def test_folding_is_wordfreqs() -> None:

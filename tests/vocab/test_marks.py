@@ -1,15 +1,14 @@
 """The table of marks is whole, and fits what the library takes for marks."""
 
-import wordfreq
-
 from vocab import marks
+from vocab.lists.wordlists import known_languages, unspaced_language
 from vocab.marks import LanguageMarks, marks_of_language
 
 TABLE = marks._BY_LANGUAGE
 
 
-def test_it_has_every_language_that_wordfreq_has_a_list_of_with_spaces() -> None:
-    assert set(wordfreq.available_languages("small")) - {"ja", "zh"} <= set(TABLE)
+def test_it_has_every_language_that_has_a_list_and_spaces() -> None:
+    assert {lang for lang in known_languages(None) if unspaced_language(lang) is None} <= set(TABLE)
 
 
 def test_each_mark_is_known_as_a_mark_in_every_language_and_stands_for_itself_alone() -> None:

@@ -1,7 +1,7 @@
-"""Build the cleaned lists: ``python -m tools.lists [LANGUAGE...]``, by default all of them.
+"""Build the built-in lists: ``python -m tools.lists [LANGUAGE...]``, by default all of them.
 
-Writes ``vocab/lists/data/<language>.xz`` and the table of docs/word-lists.md. The packages are fetched into
-``~/.cache/wordbound/lists`` on the first run, 550 MB.
+Writes ``vocab/lists/data/<language>.xz`` and the table of docs/word-lists.md; for traditional Chinese also
+``vocab/simplified.txt``. The packages are fetched into ``~/.cache/wordbound/lists`` on the first run, 700 MB.
 """
 
 import argparse
@@ -9,31 +9,25 @@ import fnmatch
 import json
 import re
 import sys
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from tools.lists.evidence import COUNTRIES, Evidence, english_words, foreign_words, gather, steps_of, unaccented_words
 from tools.lists.hand import FULL, Hand, fold, read_hand
 from tools.lists.judge import Judge
+from tools.lists.korean import build_korean
 from tools.lists.packages import fetch, npm_folder, read_json
 from tools.lists.page import Row, write_table
 from tools.lists.unspaced import UNSPACED, build_unspaced
-from vocab.lists.cleaned import (
-    AS_IT_IS,
-    CAPITAL,
-    CAPITALS,
-    FOLDER,
-    LEFT_OUT,
-    RESPELLED,
-    Differences,
-    digest_of,
-    titlecase,
-    uppercase,
-)
-from vocab.lists.wordlists import load_word_list
+from tools.lists.wordfreq_list import wordfreq_words
+from tools.lists.writing import write_list
+from vocab.lists.cleaned import FOLDER, MAX_RANKS
 
 StepOf: TypeAlias = Callable[[str], int]
 """An entry's step in wordfreq's list, which has 100 for each power of ten that a word is rarer; 0 for no entry."""
@@ -51,21 +45,24 @@ MIN_HYPHENED: Final = 520
 
 
 def main(arguments: list[str]) -> None:
-    command = argparse.ArgumentParser(prog="python -m tools.lists", description="Build the cleaned word lists.")
+    command = argparse.ArgumentParser(prog="python -m tools.lists", description="Build the built-in word lists.")
     command.add_argument("languages", nargs="*", metavar="LANGUAGE", help="default: all")
     command.add_argument("--packages", type=Path, default=PACKAGES, help="folder of the packages (%(default)s)")
     asked = command.parse_args(arguments)
     fetch(asked.packages)
     FOLDER.mkdir(exist_ok=True)
     for language in asked.languages or sorted((*COUNTRIES, *UNSPACED)):
-        row = (build_unspaced if language in UNSPACED else build)(language, asked.packages)
+        if language == "ko":
+            row = build_korean(asked.packages)
+        else:
+            row = (build_unspaced if language in UNSPACED else build)(language, asked.packages)
         print(json.dumps(row.as_dict(), ensure_ascii=False))
         write_table(row)
 
 
 def build(language: str, packages: Path) -> Row:
-    """Build and write the differences of one language; return what the documentation says of it."""
-    raw = load_word_list(language, None, source="wordfreq").words
+    """Build and write the list of one language; return what the documentation says of it."""
+    raw = wordfreq_words(language)
     step_of = _steps(language)
     hand, evidence = read_hand(language), gather(language, packages)
     if language in FULL:
@@ -73,42 +70,28 @@ def build(language: str, packages: Path) -> Row:
     else:
         foreign = foreign_words(language, packages).union(unaccented_words(raw, evidence.small))
     judge = Judge(evidence, hand, foreign)
-    verdicts: list[str] = []
-    respelled: list[str] = []
+    words: list[tuple[int, str]] = []
     added: list[tuple[int, str]] = []
     reasons: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
-    spelled: dict[str, int] = {}
-    for entry in raw:
+    for place, entry in enumerate(raw):
         reason, found = judge.spellings(entry)
-        step = step_of(entry)
         if not found:
             reasons[reason] += 1
             examples.setdefault(reason, []).append(entry)
-            verdicts.append(LEFT_OUT)
             continue
-        verdict = _verdict(entry, found[0].text, language)
-        verdicts.append(verdict)
-        spelled.setdefault(found[0].text, step)
-        if verdict == RESPELLED:
-            respelled.append(found[0].text)
-        added += [(step + other.steps, other.text) for other in found[1:]]
+        words.append((place, found[0].text))
+        added += [(step_of(entry) + other.steps, other.text) for other in found[1:]]
         reasons["both"] += len(found) > 1
         reasons["capital"] += found[0].text != entry
+    spelled = {word for _, word in words}
     added += [(step, word) for step, word in _hyphened(evidence, hand, step_of) if word not in spelled]
     listed = {*spelled, *(word for _, word in added)}
+    unsafe = frozenset(_unsafe(listed, language, packages, hand, evidence))
     steps = [step_of(entry) for entry in raw]
-    differences = Differences(
-        digest_of(raw),
-        "".join(verdicts),
-        tuple(respelled),
-        tuple(sorted((bisect_left(steps, step + 1), word) for step, word in added)),
-        tuple(sorted(_unsafe(listed, language, packages, hand, evidence))),
-    )
-    data = differences.to_bytes()
-    (FOLDER / f"{language}.xz").write_bytes(data)
-    words = differences.apply(raw, language, safe=True)
-    return Row(language, len(raw), len(words), len(data), reasons, examples, differences)
+    placed = merge(sorted((bisect_right(steps, step), word) for step, word in added), words, key=itemgetter(0))
+    counts = write_list(language, islice(dict.fromkeys(word for _, word in placed), MAX_RANKS), unsafe)
+    return Row(language, len(raw), len(added), *counts, reasons, examples)
 
 
 def _steps(language: str) -> StepOf:
@@ -116,27 +99,27 @@ def _steps(language: str) -> StepOf:
     return lambda entry: step_of.get(entry, step_of.get(entry.rstrip("'"), step_of.get(entry.replace("ς", "σ"), 0)))
 
 
-def _verdict(entry: str, text: str, language: str) -> str:
-    if text == entry:
-        return AS_IT_IS
-    if text == titlecase(entry, language):
-        return CAPITAL
-    return CAPITALS if text == uppercase(entry, language) else RESPELLED
-
-
 def _hyphened(evidence: Evidence, hand: Hand, step_of: StepOf) -> Iterable[tuple[int, str]]:
-    """Yield the dictionaries' words with a hyphen, rarer than their rarest part."""
+    """Yield the added words by hand, and the dictionaries' words with a hyphen, each rarer than its rarest part."""
     yield from ((_rarest(word, step_of) + steps, word) for word, steps in hand.added.items())
     for word in evidence.small | evidence.proper:
         parts = fold(word).split("-")
-        if len(parts) > 1 and word not in hand.added and all(len(part) > 1 and part.isalpha() for part in parts):
-            step = max(_rarest(word, step_of) + _HYPHEN_STEPS, MIN_HYPHENED)
+        is_plain = all(len(part) > 1 and part.isalpha() for part in parts) and fold(word) not in hand.junk
+        if len(parts) > 1 and word not in hand.added and is_plain:
+            of_class = next((steps for pattern, steps in hand.classes.items() if pattern.match(word)), None)
+            rarest = _rarest(word, step_of)
+            step = max(rarest + _HYPHEN_STEPS, MIN_HYPHENED) if of_class is None else rarest + of_class
             if step <= MAX_HYPHENED and "'" not in word and min(map(step_of, parts)) > 0:
                 yield step, word
 
 
 def _rarest(word: str, step_of: StepOf) -> int:
-    return max(step_of(part) or MAX_HYPHENED for part in re.split("[-']", fold(word)) if len(part) > 1)
+    """Return the step of the rarest part of a word; of an abbreviation that wordfreq has whole ("e.g"), its own."""
+    plain = fold(word).replace(" ", "").rstrip(".")
+    parts = [part for part in re.split("[-'.]", fold(word).replace(" ", "")) if part]
+    # Parts of one letter are counted with much else, but some words have no other: Romanian "s-a".
+    longer = [part for part in parts if len(part) > 1] or parts
+    return step_of(plain) or max(step_of(part) or MAX_HYPHENED for part in longer)
 
 
 def _unsafe(listed: set[str], language: str, packages: Path, hand: Hand, evidence: Evidence) -> Iterable[str]:

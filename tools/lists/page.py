@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from vocab.lists.cleaned import Differences
-
 PAGE: Final = Path(__file__).parents[2] / "docs" / "word-lists.md"
 BEGIN: Final = "<!-- built by tools.lists -->\n"
 END: Final = "<!-- end -->\n"
@@ -18,15 +16,19 @@ _HEAD: Final = (
 
 @dataclass(frozen=True)
 class Row:
-    """What was built of one language; ``examples`` are the entries left out, by reason, the most frequent first."""
+    """What was built of one language, of which its list has ``num_words``, and ``num_unsafe`` besides.
+
+    ``examples`` are the entries left out, by reason, the most frequent first.
+    """
 
     language: str
     num_raw: int
+    num_added: int
     num_words: int
+    num_unsafe: int
     num_bytes: int
     reasons: Counter[str]
     examples: dict[str, list[str]]
-    differences: Differences
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -35,8 +37,8 @@ class Row:
             "words": self.num_words,
             "bytes": self.num_bytes,
             "reasons": dict(self.reasons),
-            "added": len(self.differences.added),
-            "unsafe": len(self.differences.unsafe),
+            "added": self.num_added,
+            "unsafe": self.num_unsafe,
         }
 
     def line(self) -> str:
@@ -47,8 +49,8 @@ class Row:
             self.language, f"{self.num_words:,}", f"{self.num_raw:,}", f"{reasons['unknown']:,}",
             f"{reasons['junk'] + reasons['apostrophe']:,}", f"{reasons['letter'] + reasons['script']:,}",
             f"{reasons['unread acronym']:,}", f"{reasons['capital']:,}", f"{reasons['both']:,}",
-            f"{len(self.differences.added) - reasons['both']:,}",
-            f"{len(self.differences.unsafe):,}", " ".join(f"`{word}`" for word in shown),
+            f"{self.num_added - reasons['both']:,}",
+            f"{self.num_unsafe:,}", " ".join(f"`{word}`" for word in shown),
         ]  # fmt: skip
         return "| " + " | ".join(cells) + " |\n"
 

@@ -10,18 +10,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from heapq import merge
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from tools.lists.chinese import Traditional, chinese_judge, traditional_forms
+from tools.lists.chinese import Traditional, chinese_judge, traditional_forms, write_simplified
 from tools.lists.hand import Hand, read_hand
 from tools.lists.japanese import japanese_judge
 from tools.lists.packages import npm_folder, read_json
 from tools.lists.page import Row
 from tools.lists.thai import thai_words
-from vocab.lists.cleaned import AS_IT_IS, FOLDER, LEFT_OUT, RESPELLED, Differences, digest_of
-from vocab.lists.wordlists import load_word_list
+from tools.lists.wordfreq_list import wordfreq_words
+from tools.lists.writing import write_list
 
 _OTHER_PLACE: Final = 5
 """How much rarer a word is that is another one's in simplified characters: 后, queen, beside 後."""
@@ -30,13 +31,18 @@ UNSPACED: Final = ("ja", "th", "zh", "zh-Hant")
 
 
 def build_unspaced(language: str, packages: Path) -> Row:
-    """Build and write the list of one language; return what the documentation says of it."""
+    """Build and write the list of one language; return what the documentation says of it.
+
+    Traditional Chinese has the table of simplified characters besides.
+    """
+    if language == "zh-Hant":
+        write_simplified(packages)
     hand = read_hand(language)
     return (_build_stored if language == "th" else _build_judged)(language, packages, hand)
 
 
 def _build_stored(language: str, packages: Path, hand: Hand) -> Row:
-    """Build a list that wordfreq has not: all its words are stored."""
+    """Build a list that wordfreq has not."""
     reasons: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     words: list[str] = []
@@ -48,22 +54,21 @@ def _build_stored(language: str, packages: Path, hand: Hand) -> Row:
     for word, place in sorted(hand.added.items(), key=lambda pair: pair[1]):
         words.insert(place, word)
     words = list(dict.fromkeys(words))
-    added = tuple((0, word) for word in words)
-    return _write(language, (), "", (), added, _unsafe(words, language, packages, hand), reasons, examples)
+    counts = write_list(language, words, frozenset(_unsafe(words, language, packages, hand)))
+    return Row(language, len(words) + sum(reasons.values()), len(hand.added), *counts, reasons, examples)
 
 
 def _build_judged(language: str, packages: Path, hand: Hand) -> Row:
-    """Build a list from wordfreq's entries: a verdict for each."""
+    """Build a list from wordfreq's entries."""
     is_traditional = language == "zh-Hant"
     base = "zh" if is_traditional else language
-    raw = load_word_list(base, None, source="wordfreq").words
+    raw = wordfreq_words(base)
     judge = japanese_judge(packages, raw) if base == "ja" else chinese_judge(packages)
     forms = traditional_forms(packages) if is_traditional else None
     base_hand = read_hand(base)
     reasons: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
-    verdicts: list[str] = []
-    respelled: list[str] = []
+    words: list[tuple[int, str]] = []
     added = [
         (place, form)
         for word, place in base_hand.added.items()
@@ -76,42 +81,22 @@ def _build_judged(language: str, packages: Path, hand: Hand) -> Row:
         regional = [word for word in found.regional if word not in hand.junk or word in hand.words]
         if reason or not regional:
             _count(reasons, examples, reason or "junk", entry)
-            verdicts.append(LEFT_OUT)
             continue
         usual, *variants = regional
-        verdicts.append(AS_IT_IS if usual == entry else RESPELLED)
-        respelled += [usual] * (usual != entry)
+        words.append((index, usual))
         added += [(index + 1, word) for word in variants]
         added += [(_OTHER_PLACE * (index + 1), word) for word in found.others if word not in hand.junk]
         spelled.update(found.regional, found.others)
     spelled -= hand.junk
-    unsafe = _unsafe(spelled, language, packages, hand)
-    return _write(
-        language, raw, "".join(verdicts), respelled, sorted(added, key=itemgetter(0)), unsafe, reasons, examples
-    )
+    placed = merge(sorted(added, key=itemgetter(0)), words, key=itemgetter(0))
+    unsafe = frozenset(_unsafe(spelled, language, packages, hand))
+    counts = write_list(language, dict.fromkeys(word for _, word in placed), unsafe)
+    return Row(language, len(raw), len(added), *counts, reasons, examples)
 
 
 def _count(reasons: Counter[str], examples: dict[str, list[str]], reason: str, entry: str) -> None:
     reasons[reason] += 1
     examples.setdefault(reason, []).append(entry)
-
-
-def _write(
-    language: str,
-    raw: tuple[str, ...],
-    verdicts: str,
-    respelled: Iterable[str],
-    added: Iterable[tuple[int, str]],
-    unsafe: Iterable[str],
-    reasons: Counter[str],
-    examples: dict[str, list[str]],
-) -> Row:
-    differences = Differences(digest_of(raw), verdicts, tuple(respelled), tuple(added), tuple(sorted(unsafe)))
-    data = differences.to_bytes()
-    (FOLDER / f"{language}.xz").write_bytes(data)
-    words = differences.apply(raw, language, safe=True)
-    num_raw = len(raw) or len(words) + sum(reasons.values())
-    return Row(language, num_raw, len(words), len(data), reasons, examples, differences)
 
 
 def _unsafe(words: Iterable[str], language: str, packages: Path, hand: Hand) -> Iterator[str]:

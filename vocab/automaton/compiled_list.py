@@ -10,7 +10,7 @@ import numpy as np
 from vocab.arrays.kernels import Int32Array, Uint8Array
 from vocab.lists.wordlists import Source, WordList, language_of, unspaced_language
 
-FORMAT_VERSION: Final = 6
+FORMAT_VERSION: Final = 7
 """Part of every digest; incremented when the arrays or the texts they allow change."""
 
 NEVER: Final = np.int32(2**31 - 1)

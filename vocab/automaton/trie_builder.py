@@ -37,7 +37,7 @@ from vocab.marks import APOSTROPHES, BLANK
 from vocab.text.forms import POSSESSIVE_LANGUAGES, Capitals, follows_elision, is_elision, spellings, takes_possessive
 
 MAX_NODES: Final = 1 << 24
-"""Of one trie: half a gigabyte. wordfreq's largest lists have two million."""
+"""Of one trie: half a gigabyte. A list of 700,000 words has two million."""
 
 MAX_OWN_NODES: Final = 1 << 20
 """Of a trie of a request's own list: an artefact of 30 MB. The first 50,000 words of wordfreq's languages, or as many

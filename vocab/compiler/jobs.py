@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from vocab.errors import VocabularyError
-from vocab.lists.wordlists import AskedSource, Source, Unit
+from vocab.lists.wordlists import Source, Unit
 from vocab.options import ListOptions
 
 
@@ -19,7 +19,6 @@ class CompileList:
         lang: The name of the list; with ``words``, the language whose rules of spelling apply, or None.
         words: In rank order, instead of a list of that name.
         unit: Whether each form has a rank of its own, or each lemma with all its forms.
-        source: Which list the name means, and
         safe: Whether profanity is left out of it, as in ``load_word_list``.
         is_whole: Whether all of a long list is needed, or only its first ``FIRST_WORDS`` ranks.
     """
@@ -27,7 +26,6 @@ class CompileList:
     lang: str | None
     words: tuple[str, ...] | None = None
     unit: Unit = "form"
-    source: AskedSource = "auto"
     safe: bool = True
     is_whole: bool = True
 

@@ -51,7 +51,7 @@ from vocab.matching.list_kinds import StatesMaker, change_list, list_builder
 from vocab.text.changes import ListChanges, entries_left_out
 
 MAX_LISTS: Final = 2
-"""Built-in lists cached as words, 30 to 60 MB each."""
+"""Built-in lists cached as words, up to 15 MB each."""
 
 MAX_ARTEFACTS: Final = 8
 """Artefacts cached as mapped files, to change and measure them."""
@@ -114,10 +114,10 @@ class ListCompiler:
         if job.words is not None:
             return inline_word_list(job.words, job.lang)
         name = job.lang or ""
-        key = name, job.unit, job.source, job.safe
+        key = name, job.unit, job.safe
         word_list = self._lists.get(key)
-        if word_list is None or (job.source == "auto" and self._is_file(name)):
-            word_list = load_word_list(name, self._wordlist_dir, source=job.source, safe=job.safe)
+        if word_list is None or self._is_file(name):
+            word_list = load_word_list(name, self._wordlist_dir, safe=job.safe)
             if job.unit == "lemma":
                 word_list = group_list_by_lemma(word_list, self._store)
             if word_list.source != "file":

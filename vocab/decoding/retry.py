@@ -11,7 +11,7 @@ that leave a word open. What is drawn stands only where it is likelier than the 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,6 +80,7 @@ class Retry:
         letters: As of ``letter_tokens``.
         share: Of the model's probability; a mask that leaves less inside a word is a corner; 0 for none.
         budget: How many tokens may be taken back in all.
+        wanted: Tokens that a client's bias raises; a word that has one stays, whatever the model gives it.
         ending: Where the text ends; None for where the engine ends it.
 
     Attributes:
@@ -88,13 +89,20 @@ class Retry:
     """
 
     def __init__(
-        self, matcher: Matcher, letters: npt.NDArray[np.bool_], share: float, budget: int, ending: Ending | None = None
+        self,
+        matcher: Matcher,
+        letters: npt.NDArray[np.bool_],
+        share: float,
+        budget: int,
+        wanted: Collection[int] = (),
+        ending: Ending | None = None,
     ) -> None:
         self.num_words = self.num_tokens = 0
         self._matcher = matcher
         self._letters = letters
         self._log_share = math.log(share) if share else -math.inf
         self._budget = budget
+        self._wanted = frozenset(wanted)
         self._ending = ending
         self._before = matcher.state
         self._open: list[tuple[int, float]] = []
@@ -117,7 +125,7 @@ class Retry:
         if self._forced or self.num_left == 0:
             out[:] = 0
             set_token_bits(out, np.asarray(self._forced[:1] or self._matcher.stop_tokens, dtype=np.int32), True)
-        elif self._tried and not self._open:
+        elif self._tried and not self._open and self.num_left is None:
             firsts = np.asarray([one.tokens[0] for one in self._tried], dtype=np.int32)
             set_token_bits(out, firsts, False)
             self._matcher.states.keep_whole_words(out, self._matcher.state, self._matcher.stop_tokens)
@@ -134,7 +142,8 @@ class Retry:
 
     def _take_word_back(self, draw: Draw) -> int | None:
         """Return how many tokens before a drawn one are taken back with it, for it led into a corner; None for none."""
-        if self._forced or self._is_accepted:
+        # Where the end is near it was chosen for these words.
+        if self._forced or self._is_accepted or self.num_left is not None:
             return None
         if not self._open:
             best = self._best
@@ -142,10 +151,10 @@ class Retry:
                 return None
             self._write_again(best)
             return self._lose(0)
-        log_value = self._log_value(draw)
-        if log_value >= self._log_share or self._is_bound():
+        log_value, tokens = self._log_value(draw), tuple(token for token, _ in self._open)
+        is_spent = self.num_tokens + len(tokens) + 1 > self._budget
+        if log_value >= self._log_share or is_spent or not self._wanted.isdisjoint((*tokens, draw.token)):
             return None
-        tokens = tuple(token for token, _ in self._open)
         tried = _Try(tokens, math.fsum(log_p for _, log_p in self._open) + log_value)
         self._tried.append(tried)
         is_last = len(self._tried) > MAX_TRIES
@@ -188,12 +197,6 @@ class Retry:
         lost = math.fsum(p for token, p in draw.refused if token < len(self._letters) and self._letters[token])
         share = lost / (math.fsum(p for _, p in draw.refused) or 1)
         return math.log(max(1 - share * (1 - math.exp(draw.log_mass)), _LEAST_VALUE))
-
-    def _is_bound(self) -> bool:
-        """Return whether a word may no longer be taken back: near the end of the text, or after too many."""
-        matcher = self._matcher
-        is_spent = self.num_tokens + len(self._open) + 1 > self._budget
-        return is_spent or matcher.states.is_bound_by(matcher.budget_after_next())
 
     def _has_others(self) -> bool:
         """Return whether anything else may be drawn where the words that were tried begin."""

@@ -2,19 +2,12 @@
 
 from typing import Final
 
-from vocab.lists.wordlists import Source, unspaced_language
-
-_CHANGES: Final[dict[Source, str]] = {
-    "wordfreq": "Changed by wordbound: frequencies and entries that are not words left out.",
-    "cleaned": "Changed by wordbound: frequencies left out, entries left out, respelled and added.",
-}
-"""By source, for those that are wordfreq's: the words of a file or of a request are their owner's."""
+from vocab.lists.wordlists import BY_STEM, Source, language_of, unspaced_language
 
 _WORDFREQ: Final = (
     "Words: wordfreq, Copyright 2022 Robyn Speer (https://github.com/rspeer/wordfreq), data under CC BY-SA 4.0",
     "(https://creativecommons.org/licenses/by-sa/4.0/), and so is this file.",
-)
-_WORDFREQ_SOURCES: Final = (
+    "Changed by wordbound: frequencies left out, entries left out, respelled and added.",
     "wordfreq holds data of Google Books Ngrams (http://books.google.com/ngrams), the Leeds Internet Corpus,",
     "Wikipedia, ParaCrawl, OpenSubtitles (http://www.opensubtitles.org/), and of SUBTLEX by Marc Brysbaert et al.,",
     "which is freely available data (http://crr.ugent.be/programs-data/subtitle-frequencies).",
@@ -34,8 +27,12 @@ _BY_LANGUAGE: Final[dict[str, tuple[str, ...]]] = {
         "Which entries count is by SudachiDict (Works Applications), Apache License 2.0, and JMdict, property of",
         "the Electronic Dictionary Research and Development Group (https://www.edrdg.org/), CC BY-SA 4.0.",
     ),
+    "ko": (
+        "Stems, their inflected forms and which nouns have verbs are by Kiwi (https://github.com/bab2min/Kiwi),",
+        "Copyright 2017-2026 Minchul Lee and the Kiwi contributors, Apache License 2.0.",
+    ),
 }
-"""Beside wordfreq, of the cleaned lists whose other sources ask for it."""
+"""Beside wordfreq, where other sources ask for it."""
 
 _THAI: Final = (
     "Words: PyThaiNLP (https://github.com/PyThaiNLP/pythainlp), its Thai word list, in the order of its frequencies of",
@@ -46,12 +43,8 @@ _THAI: Final = (
 
 def attribution(source: Source, lang: str, *, is_by_lemma: bool) -> tuple[str, ...]:
     """Return the credits of a list's sources: lines in ASCII, without comment marks; none for words that need none."""
-    unspaced = unspaced_language(lang)
+    unspaced, language = unspaced_language(lang), language_of(lang)
     lines: tuple[str, ...] = ()
-    if source == "cleaned" and unspaced == "th":
-        lines = _THAI
-    elif source in _CHANGES:
-        lines = (*_WORDFREQ, _CHANGES[source], *_WORDFREQ_SOURCES)
-        if source == "cleaned" and unspaced is not None:
-            lines = (*lines, *_BY_LANGUAGE[unspaced])
-    return (*lines, *_SIMPLEMMA) if is_by_lemma and unspaced is None else lines
+    if source == "cleaned":
+        lines = _THAI if unspaced == "th" else (*_WORDFREQ, *_BY_LANGUAGE.get(language, ()))
+    return (*lines, *_SIMPLEMMA) if is_by_lemma and unspaced is None and language != BY_STEM else lines

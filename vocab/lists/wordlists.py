@@ -1,19 +1,14 @@
-"""Ranked word lists: an operator's list file, wordfreq's list of a language, or the words of a request.
+"""Ranked word lists: an operator's list file, the built-in list of a language, or the words of a request.
 
 A list is found by name in a directory listing; no name is ever joined to a path. Nothing is cached.
-
-wordfreq's data may be passed on under CC BY-SA 4.0, with its author named and changes indicated; SUBTLEX, which is part
-of it, with its authors named and said to be free. NOTICE, at the root of the project, names every source.
 """
 
 import hashlib
 import re
-import unicodedata
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
@@ -24,9 +19,8 @@ from vocab.errors import (
     UnsupportedScriptError,
     WordListFolderError,
 )
-from vocab.lists.cleaned import cleaned_languages, differences_of
+from vocab.lists.cleaned import FOLDER, cleaned_languages, read_list
 from vocab.lists.tags import RENAMED, TRADITIONAL, read_tag
-from vocab.marks import APOSTROPHES
 
 LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -40,16 +34,14 @@ _UNSUPPORTED_LANGUAGE: Final = re.compile(r"(yue|wuu|lo|km|my)(-[A-Z][a-z]{3})?(
 """Tags of languages written without spaces that have no dictionary here; "my-words" is a list file's name, not
 Burmese."""
 
-_RAW_LIST: Final = {"zh-Hant": "zh"}
-"""wordfreq's name of the list that a cleaned list is made from, where it has another one."""
-
-Source = Literal["file", "cleaned", "wordfreq", "inline"]
+Source = Literal["file", "cleaned", "inline"]
 OWN_SOURCES: Final = frozenset({"file", "inline"})
 """Of lists that are taken as they are, for they are somebody's own; the others are built in."""
-AskedSource = Literal["auto", "wordfreq"]
-"""Which list a name means: by default the best one there is, or wordfreq's as it is."""
 
 Unit = Literal["form", "lemma"]
+
+BY_STEM: Final = "ko"
+"""The language whose built-in list has the forms of a stem at one rank, whatever the unit."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +69,7 @@ class WordList:
     @property
     def has_capitals(self) -> bool:
         """Return whether any word has a capital letter."""
-        # A capital is a letter that has a small one: wordfreq's lists, all lower case, hold symbols such as "ℝ".
+        # A capital is a letter that has a small one: "ℝ" is none.
         return any(char.lower() != char for char in set("".join(self.words)))
 
     def ranked(self) -> Iterator[tuple[int, str]]:
@@ -127,22 +119,17 @@ class WordList:
 
 def known_languages(wordlist_dir: Path | None) -> list[str]:
     """Return the names of all lists, sorted; ``list_name`` finds one of them."""
-    import wordfreq
-
-    names = {*list_files(wordlist_dir), *wordfreq.available_languages("best"), *cleaned_languages()}
+    names = {*list_files(wordlist_dir), *cleaned_languages()}
     return sorted(name for name in names if not _UNSUPPORTED_LANGUAGE.fullmatch(name))
 
 
-def load_word_list(
-    lang: str, wordlist_dir: Path | None, *, source: AskedSource = "auto", safe: bool = True
-) -> WordList:
-    """Load a list by name: a list file, a cleaned list, or wordfreq's; each word has its own rank.
+def load_word_list(lang: str, wordlist_dir: Path | None, *, safe: bool = True) -> WordList:
+    """Load a list by name: a list file, or else a built-in list.
 
     Args:
         lang: Its name, or a language tag, as ``list_name`` reads it.
         wordlist_dir: The folder of list files.
-        source: With ``auto`` a file goes before the language's cleaned list, and that before wordfreq's.
-        safe: Whether to leave profanity out of a cleaned list. Files and wordfreq's lists are read as they are.
+        safe: Whether to leave profanity out of a built-in list. Files are read as they are.
 
     Raises:
         UnsupportedScriptError: A language written without spaces that has no dictionary here.
@@ -151,21 +138,12 @@ def load_word_list(
         EmptyWordListError: No word is left.
         WordListFolderError: As ``paths_in``.
     """
-    lang = list_name(lang, wordlist_dir, source)
-    files = list_files(wordlist_dir) if source == "auto" else {}
+    lang = list_name(lang, wordlist_dir)
+    files = list_files(wordlist_dir)
     if lang in files:
         return WordList(lang, words_of_file(files[lang], unspaced_language(lang)), "file")
-    import wordfreq
-
-    packs = wordfreq.available_languages("best")
-    differences = differences_of(lang) if source == "auto" else None
-    if lang not in packs and differences is None:
-        raise UnknownLanguageError(f"wordfreq has no list {lang!r}: leave out the source 'wordfreq'.")
-    pack = packs.get(_RAW_LIST.get(lang, lang))
-    raw = () if pack is None else tuple(dict.fromkeys(_words_of_wordfreq(pack, lang)))
-    if differences is None:
-        return WordList(lang, raw, "wordfreq")
-    return WordList(lang, differences.apply(raw, lang, safe=safe), "cleaned")
+    words, ranks = read_list(FOLDER / f"{lang}.xz", safe=safe)
+    return WordList(lang, words, "cleaned", ranks)
 
 
 def reference_dictionary(lang: str) -> tuple[str, ...]:
@@ -240,7 +218,7 @@ def language_tag(lang: str) -> str:
     return lang
 
 
-def list_name(lang: str, wordlist_dir: Path | None, source: AskedSource = "auto") -> str:
+def list_name(lang: str, wordlist_dir: Path | None) -> str:
     """Return the name of the list that a list's name or a language tag means, without reading the list.
 
     A list of exactly that name goes first. A tag means, in any capitals, the list of that tag, or else of its language:
@@ -249,13 +227,13 @@ def list_name(lang: str, wordlist_dir: Path | None, source: AskedSource = "auto"
     Raises:
         UnknownLanguageError, UnsupportedScriptError, WordListFolderError: As ``load_word_list``.
     """
-    known = known_languages(wordlist_dir if source == "auto" else None)
+    known = known_languages(wordlist_dir)
     name = _find_name(lang, known)
     if name is None:
         check_supported(str(read_tag(lang) or lang))
         shown = lang if len(lang) <= 40 else lang[:40] + "…"
         raise UnknownLanguageError(
-            f"There is no word list {shown!r}{_advice(lang, known, source)}. Known languages: {', '.join(known)}."
+            f"There is no word list {shown!r}{_advice(lang, known)}. Known languages: {', '.join(known)}."
         )
     return name
 
@@ -269,7 +247,7 @@ def _find_name(lang: str, known: Sequence[str]) -> str | None:
     return next(filter(None, names), None)
 
 
-def _advice(lang: str, known: Sequence[str], source: AskedSource) -> str:
+def _advice(lang: str, known: Sequence[str]) -> str:
     """Return what to do about a name that means no list, to be read after it."""
     hyphenated = lang.replace("_", "-")
     if _find_name(hyphenated, known) is not None:
@@ -277,8 +255,7 @@ def _advice(lang: str, known: Sequence[str], source: AskedSource) -> str:
     tag = read_tag(lang)
     if tag is not None and tag.script is not None and _find_name(tag.language, known) is not None:
         return f": the list of {tag.language!r} is not in the script {tag.script!r}, so write {tag.language!r} for it"
-    can_be_file = source == "auto" and LIST_NAME.fullmatch(lang)
-    return f": choose another, or bring {lang}.txt for the folder WORDLIST_DIR" if can_be_file else ""
+    return f": choose another, or bring {lang}.txt for the folder WORDLIST_DIR" if LIST_NAME.fullmatch(lang) else ""
 
 
 def check_supported(lang: str) -> None:
@@ -367,62 +344,3 @@ def words_of_file(path: Path, unspaced: str | None = None) -> tuple[str, ...]:
             f"There is no word in {path.name}, line 1 to {len(lines)}: write one word a line, the most frequent first."
         )
     return tuple(words)
-
-
-def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
-    import wordfreq
-
-    # wordfreq.iter_wordlist() gives the same entries, but keeps every list it has read for good.
-    entries = chain.from_iterable(wordfreq.read_cBpack(pack))
-    # One in a hundred entries is not all letters; those are looked at character by character.
-    words = (unicodedata.normalize("NFC", entry) for entry in entries if entry.isalpha() or _is_word(entry))
-    if lang == "el":
-        return map(_with_final_sigma, words)
-    return with_apostrophes(words, lang) if lang in STEMS else words
-
-
-def _with_final_sigma(word: str) -> str:
-    # wordfreq has folded its words, and with that every ς became σ: "τησ". A word of one letter is an elision, "σ'".
-    return word[:-1] + "ς" if word[-1] == "σ" and len(word) > 1 else word
-
-
-def _is_word(entry: str) -> bool:
-    joints = APOSTROPHES + "-"
-    is_framed = entry[0] in joints or entry[-1] == "-"
-    return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
-
-
-# Looked up in wordfreq 3.1's lists, with their places in them. A stem is here when the language elides so in front of
-# any word and the list has it; when it is the name of a letter or an abbreviation besides ("c", "m", "com"), that use
-# is the rarer one. Left out: stems of one word that is listed whole (French "aujourd", "prud"), letters that only
-# slang elides ("p'tit", "v'là"), misspellings ("parcequ", Italian "cel", "qual"), words of another language (Catalan
-# "c" and "qu" are French), Catalan's clitics after a verb ("veure'l", listed whole), and stems that are everyday
-# words without an apostrophe (French "grand", Italian "buon", "nessun", "alcun", "cent"). Italian "po'", "di'", "fa'"
-# are cut short, not elided: they end a word, so they stay "po", "di", "fa".
-_STEMS: Final = {
-    # l 5, d 11, c 23, qu 27, j 34, n 35, s 40, t 65, m 66, ç 7043 ("ç'aurait"), jusqu 7105, ..., quoiqu 139342
-    "fr": "l d c qu j n s t m ç jusqu quelqu lorsqu entr puisqu presqu quoiqu",
-    # l 13, d 51, c 59 ("c'è"), n 240, s 344, m 408, dell 529, all 706, t 767, v 946, dall 2322, ..., sugl 200756
-    "it": "l d c n s m t v ch gl all dell dall nell sull coll pell agl degl dagl negl sugl quest quell bell sant com "
-    "cos dov dev anch neanch senz tutt tant quant quand mezz nient ogn sott pover gliel prim terz quart vent trent "
-    "quarant cinquant",
-    # l 7, d 8, s 28, m 74, t 93, n 144
-    "ca": "l d s m t n",
-}
-STEMS: Final = {language: frozenset(stems.split()) for language, stems in _STEMS.items()}
-"""Stems that are nothing but elisions, by language."""
-
-_ALSO_WORDS: Final = {"it": frozenset({"un"})}
-"""Words that are elided as well: "un anno", but "un'ora". wordfreq counts both as one entry (rank 9)."""
-
-
-def with_apostrophes(words: Iterable[str], lang: str) -> Iterator[str]:
-    """Restore the apostrophe of each bare stem of ``STEMS`` in wordfreq's list of that language.
-
-    A word that is elided as well is followed by its elision.
-    """
-    stems, also_words = STEMS[lang], _ALSO_WORDS.get(lang, frozenset())
-    for word in words:
-        yield word + "'" if word in stems else word
-        if word in also_words:
-            yield word + "'"

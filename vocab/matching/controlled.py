@@ -91,10 +91,6 @@ class ControlledStates(TextStates):
         self._states.keep_whole_words(out, self.readings(state), stops)
 
     @override
-    def is_bound_by(self, budget: int) -> bool:
-        return bool(self._states.is_bound_by(budget))
-
-    @override
     def tokens_to_end(self, state: State) -> int | None:
         found: int | None = self._states.tokens_to_end(self.readings(state))
         return found

@@ -296,8 +296,8 @@ class ListStates(TextStates):
         # Of a list's own words, only the first bit of the mode counts.
         return int(trie.ranks[int(self.frame.modes[context]) % len(trie.ranks), own])
 
-    @override
     def is_bound_by(self, budget: int) -> bool:
+        """Return whether a budget is so short that it may change a mask."""
         return budget != NO_BUDGET and budget < self.longest_distance
 
     @override

@@ -88,10 +88,6 @@ class TextStates(ABC):
         """
 
     @abstractmethod
-    def is_bound_by(self, budget: int) -> bool:
-        """Return whether a budget is so short that it may change a mask."""
-
-    @abstractmethod
     def tokens_to_end(self, state: State) -> int | None:
         """Return how few tokens complete a text, whatever an author still asks; None where none do."""
 

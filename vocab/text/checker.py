@@ -45,12 +45,11 @@ MAX_NOTED: Final = 1_000
 """Spellings that are not allowed of which the nearest words are reported, the first of a text. Costs 0.3 ms each."""
 
 MAX_COMPARED: Final = 200_000_000
-"""Such spellings times the words that they are compared with; about 1.5 s. Of the longest list, 730,000 words, they are
-270."""
+"""Such spellings times the words that they are compared with; about 1.5 s. Of a list of 730,000 words they are 270."""
 
 MAX_TRIES: Final = 2_000_000
 """Of entries with blanks at the places of a text where their first words are. Costs up to 20 µs each. Set by the list
-of such entries that all begin with the same word; those of wordfreq's lists are tried some hundred times in a novel."""
+of such entries that all begin with the same word; those of built-in lists are tried some hundred times in a novel."""
 
 _MAX_KNOWN: Final = 50_000
 """Spellings whose answer is cached: those of a long novel. Costs 300 bytes each."""
@@ -75,7 +74,7 @@ class _Found(NamedTuple):
 class TextChecker:
     """Check texts against the words of rank ``n_words`` and better of a list, with ``changes``.
 
-    Made once for many texts: for the 152,778 English words in half a second. Numbers in digits are allowed with
+    Made once for many texts: for 152,778 English words in half a second. Numbers in digits are allowed with
     ``options.numbers``. Words of ``new_words`` (NFC, without duplicates) that the list does not allow are new.
     ``forms`` are those of the same list and options, where they are known.
 

@@ -11,7 +11,7 @@ rule of their letters, as most writers do both: "d'Henri", "de Henri".
 nouns or names as well ("Said") lose theirs; "will", "may", "can", "mine", "being" and "down" are not on it for that.
 
 *Ranks of a form* are looked up by applying the rules backwards, from "Cat’s" to "cat". A table of the forms of
-wordfreq's English list has 1.8 million strings; this one has its 312,000 words.
+312,000 English words has 1.8 million strings; this one has the words.
 """
 
 import re
@@ -23,7 +23,7 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
-from vocab.lists.cleaned import DOTTED_I_LANGUAGES
+from vocab.lists.cleaned import DOTTED_I_LANGUAGES, IJ_LANGUAGES
 from vocab.lists.wordlists import OWN_SOURCES, Source, WordList
 from vocab.marks import APOSTROPHES, BLANK
 from vocab.options import ListOptions
@@ -209,9 +209,12 @@ class Capitals:
 
     def __init__(self, language: str) -> None:
         self._capital_by_letter: dict[str, str | None] = {"i": "İ"} if language in DOTTED_I_LANGUAGES else {}
+        self._has_ij = language in IJ_LANGUAGES
 
     def of(self, text: str) -> str | None:
         """Return ``text`` with a capital first letter, NFC; None where there is no such form."""
+        if self._has_ij and text.startswith("ij"):
+            return "IJ" + text[2:]
         letter = text[0]
         if letter not in self._capital_by_letter:
             self._capital_by_letter[letter] = _simple_titlecase(letter)
@@ -238,19 +241,19 @@ class FormRanks:
     def __init__(self, word_list: WordList, options: ListOptions) -> None:
         self._case = resolve_case(word_list, options)
         self._spelled = _RanksByText()
-        # Forms whose first letter has melted with the mark after it: "i̇" gives "İ".
+        # Forms whose first letter has melted with what comes after it: "i̇" gives "İ", and Dutch "ij" gives "IJ".
         self._melted = _RanksByText()
         self._small_letters: dict[str, set[str]] = {}
-        capitals = Capitals(word_list.language)
+        self._capitals = Capitals(word_list.language)
         is_as_listed = word_list.is_unspaced
         for rank, word in word_list.ranked():
             for text in (word,) if is_as_listed else spellings(word, has_possessive=False):
                 self._spelled.add(text, rank)
-                if self._case != "listed" and (capital := capitals.of(text)) is not None:
+                if self._case != "listed" and (capital := self._capitals.of(text)) is not None:
                     self._add_capital(text, capital, rank)
 
     def _add_capital(self, text: str, capital: str, rank: int) -> None:
-        """Record a form with a capital: by its two letters, or whole where the capital took in a mark."""
+        """Record a form with a capital: by its two letters, or whole where the capital took in what comes after."""
         if capital[1:] == text[1:]:
             self._small_letters.setdefault(capital[0], set()).add(text[0])
         else:
@@ -268,7 +271,9 @@ class FormRanks:
         if capital_allowed and base:
             yield from self._melted.of(base)
             for small in self._small_letters.get(base[0], ()):
-                yield from self._spelled.of(small + base[1:])
+                # "Ijs" is no capital of "ijs", which melts.
+                if self._capitals.of(text := small + base[1:]) == base:
+                    yield from self._spelled.of(text)
 
 
 class _RanksByText:

@@ -61,7 +61,10 @@ class NearestWords:
         base = self._without_possessive(word)
         # The entry first, for its capitals.
         spellings = [base, base.lower()] if rank is None else [self._entry(rank), base, base.lower()]
-        return next((lemma for spelling in spellings if (lemma := self._lemmas.of(spelling))), None)
+        lemma = next((lemma for spelling in spellings if (lemma := self._lemmas.of(spelling))), None)
+        # Of a rank's forms the first one stands for all.
+        has_forms = self._whole_list.ranks is not None
+        return self._entry(rank) if lemma is None and rank is not None and has_forms else lemma
 
     def _without_possessive(self, word: str) -> str:
         is_possessive = self._language in POSSESSIVE_LANGUAGES and word.endswith(_POSSESSIVES)

@@ -2,7 +2,8 @@
 
 It is made of the entries and of the rules of forms alone, and shares nothing with the trie over tokens that a text was
 written by. What a rule gives has no nodes of its own: a capital stands for its small letters, and the English
-possessive follows a node that may carry it. A capital that melts with the mark after it ("i̇" gives "İ") does.
+possessive follows a node that may carry it. A capital that melts with what comes after it does: "i̇" gives "İ", and
+Dutch "ij" gives "IJ".
 """
 
 import codecs
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vocab.arrays.kernels import Int32Array, Uint8Array, address_of, kernel, position_of, short_kernel
+from vocab.lists.cleaned import IJ_LANGUAGES
 from vocab.lists.wordlists import WordList
 from vocab.text.forms import (
     ELISION_LANGUAGES,
@@ -28,14 +30,14 @@ from vocab.text.forms import (
     takes_possessive,
 )
 
-TABLE_VERSION: Final = 2
+TABLE_VERSION: Final = 3
 """Part of every digest; incremented when the arrays or the forms they hold change."""
 
 NO_RANK: Final = 2**31 - 1
 """A rank that no list reaches."""
 
 PLAIN_ROOT, MELTED_ROOT, NUM_ROOTS = 0, 1, 2
-"""The nodes of words as listed, and of capitals that take in a mark."""
+"""The nodes of words as listed, and of capitals that take in what comes after."""
 
 FOLLOWS_ELISION, POSSESSABLE, MELTS = 1, 2, 4
 """What holds of the form that ends at a node: it may directly follow an elision; it may carry the English 's; its
@@ -254,13 +256,14 @@ def _capitals_of(texts: Sequence[str], language: str) -> tuple[list[tuple[int, i
     capitals = Capitals(language)
     by_letter = {letter: capitals.of(letter) for letter in {text[0] for text in texts}}
     pairs = [(ord(capital), ord(letter)) for letter, capital in by_letter.items() if capital and len(capital) == 1]
-    # A capital melts with a combining mark only, or is no single character in NFC.
-    combining = {char for char in {text[1:2] for text in texts} if char and unicodedata.category(char)[0] == "M"}
+    # A capital melts with a combining mark and with the j of "ij" only, or is no single character in NFC.
+    melting = {char for char in {text[1:2] for text in texts} if char and unicodedata.category(char)[0] == "M"}
+    melting |= {"j"} if language in IJ_LANGUAGES else set()
     odd = {letter for letter, capital in by_letter.items() if capital and len(capital) != 1}
     melted = list[tuple[int, str]]()
-    if combining or odd:
+    if melting or odd:
         for index, text in enumerate(texts):
-            if text[1:2] not in combining and text[0] not in odd:
+            if text[1:2] not in melting and text[0] not in odd:
                 continue
             capital = capitals.of(text)
             if capital is not None and (capital[1:] != text[1:] or text[0] in odd):

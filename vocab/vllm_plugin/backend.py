@@ -7,7 +7,7 @@ through the entry point group ``vllm.general_plugins`` (``vocab.vllm_plugin``).
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -262,10 +262,10 @@ class WordGrammar(StructuredOutputGrammar):
         self._letters = letters
         self._retry: Retry | None = None
 
-    def begin_retry(self, share: float, budget: int, *, has_ending: bool) -> Retry:
+    def begin_retry(self, share: float, budget: int, wanted: Collection[int], *, has_ending: bool) -> Retry:
         """Have words of this text taken back from now on; arguments as of ``Retry``, the ending as of ``Ending``."""
         ending = Ending(self._matcher, budget) if has_ending else None
-        self._retry = Retry(self._matcher, self._letters, share, budget, ending)
+        self._retry = Retry(self._matcher, self._letters, share, budget, wanted, ending)
         return self._retry
 
     @override

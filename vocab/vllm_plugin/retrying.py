@@ -156,8 +156,9 @@ def _draw_of(scheduler: Any, text: _Text, name: str, output: Any) -> Draw | None
     if not is_packed(rank := int(logprobs.sampled_token_ranks[0])):
         return None
     if text.retry is None:
-        grammar = request.structured_output_request.grammar
-        text.retry = grammar.begin_retry(text.share, request.max_tokens, has_ending=text.has_ending)
+        grammar, biases = request.structured_output_request.grammar, request.sampling_params.logit_bias or {}
+        wanted = [int(token) for token, bias in biases.items() if bias > 0]
+        text.retry = grammar.begin_retry(text.share, request.max_tokens, wanted, has_ending=text.has_ending)
     columns = slice(text.first_column, text.first_column + NUM_REFUSED)
     top = zip(logprobs.logprob_token_ids[0, columns].tolist(), logprobs.logprobs[0, columns].tolist(), strict=True)
     refused, allowed = list[tuple[int, float]](), list[tuple[int, float]]()

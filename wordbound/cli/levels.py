@@ -104,7 +104,7 @@ def words(
     lang: Annotated[str | None, typer.Argument(metavar="LANG", help="The list of a language, or of that name.")] = None,
     find: Annotated[str, typer.Option(metavar="TEXT", help="Only words that have it in them, in any capitals.")] = "",
     *,
-    named: Annotated[NamedList, "level", "list_file", "source", "safe", "folder", "unit"],
+    named: Annotated[NamedList, "level", "list_file", "safe", "folder", "unit"],
     offset: Annotated[int, typer.Option(metavar="N", min=0, help="How many to pass over.")] = 0,
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many at most; all, if not given.")] = None,
     readings: Annotated[

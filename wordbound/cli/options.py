@@ -9,7 +9,6 @@ import typer
 
 from vocab.lists.wordlists import (
     NO_LANGUAGE,
-    AskedSource,
     Unit,
     WordList,
     language_tag,
@@ -62,8 +61,7 @@ class NamedList:
     names: Annotated[
         list[str] | None, typer.Option("--names", metavar="NAME,…", help="Names and terms allowed besides.")
     ] = None
-    source: Annotated[AskedSource, typer.Option(help="wordfreq: the raw list, instead of the cleaned one.")] = "auto"
-    safe: Annotated[bool, typer.Option("--safe/--no-safe", help="Leave profanity out of a cleaned list.")] = True
+    safe: Annotated[bool, typer.Option("--safe/--no-safe", help="Leave profanity out of a built-in list.")] = True
     folder: FolderOption = None
     unit: Annotated[Unit, typer.Option(help="What N counts.")] = "form"
 
@@ -113,9 +111,9 @@ class NamedList:
             meant = resolve_level(self.level, self.lang, self.folder)
             if meant.words is not None:
                 return WordList(meant.lang, meant.words, "file")
-            word_list = load_word_list(meant.lang, self.folder, source=self.source, safe=self.safe)
+            word_list = load_word_list(meant.lang, self.folder, safe=self.safe)
         elif self.lang is not None:
-            word_list = load_word_list(self.lang, self.folder, source=self.source, safe=self.safe)
+            word_list = load_word_list(self.lang, self.folder, safe=self.safe)
         else:
             raise typer.BadParameter("name a list: --lang TAG or --list FILE")
         if self.unit == "form":
@@ -174,7 +172,7 @@ ServiceList: TypeAlias = Annotated[
 
 LocalList: TypeAlias = Annotated[
     NamedList, "lang", "words", "level", "list_file", "extra_words", "exclude_words", "segmentation", "possessive",
-    "source", "safe", "folder", "unit",
+    "safe", "folder", "unit",
 ]  # fmt: skip
 """Of a command that reads the list on this machine."""
 

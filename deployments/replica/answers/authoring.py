@@ -9,6 +9,7 @@ from deployments.contract import AskedWord, AuthorControls
 from deployments.errors import EngineError
 from deployments.protocol.rules import AUTHOR_FIELDS
 from deployments.replica.engine.node_lists import NodeList
+from vocab.lists.cleaned import titlecase
 from vocab.lists.lemmas import KnownLemmas
 from vocab.lists.wordlists import WordList, language_of
 from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
@@ -75,8 +76,10 @@ class AuthoredText:
     def logit_bias(self, tokenizer: Any) -> dict[str, float]:
         """Return the bias of required words' first tokens, by token id; half where a word has more tokens."""
         bias: dict[str, float] = {}
+        words = self.word_list
         for asked in self.must_use:
-            for written in (asked.word,) if self.word_list.is_unspaced else (f" {asked.word}", asked.word.capitalize()):
+            capital = titlecase(asked.word, words.language)
+            for written in (asked.word,) if words.is_unspaced else (f" {asked.word}", capital):
                 tokens = tokenizer.encode(written, add_special_tokens=False)
                 first = tokenizer.decode(tokens[:1]).strip()
                 # Bytes that begin a character begin many others too.

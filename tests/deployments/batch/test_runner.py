@@ -13,6 +13,8 @@ from deployments.batch.stages import MAX_DEADLY_LINES
 from deployments.storage import PartialFile, StorageError
 from tests.deployments.batch.world import BatchWorld, assert_every_line_once, line_of, until
 
+RAW = {"source": "wordfreq"}
+
 
 class Killed(BaseException):
     """As good as SIGKILL: nothing after it runs."""
@@ -27,6 +29,16 @@ async def test_good_lines_are_answered_and_bad_ones_named(world: BatchWorld) -> 
     assert errors["row-7"]["error"]["param"] == "n"
     assert world.engines.asked == {"one": 1, "four": 1}
     assert world.engines.owners == ["alice", "alice"]
+
+
+async def test_a_line_from_before_that_asks_for_a_raw_list_is_named_and_the_others_go_on(world: BatchWorld) -> None:
+    lines = [line_of(number, str(number), vocab={"lang": "en"} | more) for number, more in enumerate(({}, RAW, {}))]
+    batch = world.batch_of(lines)
+    assert (await world.run(batch)).status == "completed"
+    output, errors = assert_every_line_once(world, batch, 3)
+    assert sorted(output) == ["row-0", "row-2"]
+    assert errors["row-1"]["error"]["param"] == "vocab.source"
+    assert "must be left out" in errors["row-1"]["error"]["message"]
 
 
 async def test_files_are_in_the_order_of_the_lines_and_no_more_are_in_progress_than_may_be(world: BatchWorld) -> None:

@@ -56,7 +56,7 @@ def check_at_the_command_line(*options: str) -> int:
         ("json", EN, "--lang en --words 1000"),
         ("csv", {"lang": "lv", "level": "top-500"}, "--lang lv --level top-500"),
         ("json", EN | {"prompt_words": "Elephants"}, "--lang en --words 1000 --prompt-words Elephants"),
-        ("html", {"lang": "da", "n_words": 900, "source": "wordfreq"}, "--lang da --words 900 --source wordfreq"),
+        ("html", {"lang": "da", "n_words": 900}, "--lang da --words 900"),
     ],
 )
 def test_a_report_has_the_bytes_of_the_command_line(

@@ -200,7 +200,6 @@ VOCABULARY: list[Fault] = [
         segmentation=["shortest"],
         possessive=["no"],
         safe=["no"],
-        source=["hunspell"],
     ),
     *(({**FLAT, "vocab_n_words": number}, "vocab_n_words", "must be") for number in NO_NUMBERS),
     *(({**FLAT, "vocab_lang": name}, "vocab_lang", "must be") for name in NO_NAMES),
@@ -209,7 +208,7 @@ VOCABULARY: list[Fault] = [
         ({"nwords": None}, "nwords", "'nwords'. Did you mean 'n_words'?"),
         ({"Lang": None}, "Lang", "Did you mean 'lang'?"),
         ({"word": None}, "word", "Did you mean 'words'?"),
-        ({"zzz": None}, "zzz", "'zzz'. Known are lang, n_words, level, unit, source, safe, words"),
+        ({"zzz": None}, "zzz", "'zzz'. Known are lang, n_words, level, unit, safe, words"),
         **LIST,
     ),
     # It needs a list, and both of the flat fields or neither.
@@ -230,10 +229,8 @@ VOCABULARY: list[Fault] = [
     # Members that contradict one another.
     *vocabularies(
         ({"words": ["a"], "unit": "lemma"}, "unit", "leave 'unit' out"),
-        ({"words": ["a"], "source": "wordfreq"}, "source", "leave 'source' out"),
-        ({"words": ["a"], "source": "auto"}, "source", "leave 'source' out"),
+        ({"lang": "es", "source": "wordfreq"}, "source", "must be left out: the raw list that it could name is gone"),
         ({"words": ["a"], "safe": False}, "safe", "leave 'safe' out"),
-        ({"lang": "es", "source": "wordfreq", "safe": True}, "safe", "left as it is"),
         ({"words": ["a"], "lang": "../../etc/passwd"}, "lang", "language tag"),
         ({"words": ["a"], "lang": "km"}, "lang", "without spaces"),
         ({"lang": "es", "segmentation": "any"}, "segmentation", "this list is of 'es'"),

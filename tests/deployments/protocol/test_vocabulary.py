@@ -41,8 +41,8 @@ def test_without_marks_an_answer_ends_with_a_word_and_otherwise_with_a_sentence(
 
 def test_every_option_reaches_the_specification() -> None:
     options = {"case": "listed", "numbers": True, "punctuation": "basic", "layout": "lines", "end": "sentence"}
-    made = spec(lang="es", unit="lemma", source="wordfreq", safe=False, **options)
-    assert (made.unit, made.source, made.safe) == ("lemma", "wordfreq", False)
+    made = spec(lang="es", unit="lemma", safe=False, **options)
+    assert (made.unit, made.safe) == ("lemma", False)
     assert made.options == ListOptions("listed", "lines", True, "basic", "sentence")
 
 

@@ -13,7 +13,7 @@ from vocab.lists.wordlists import WordList
 def long_list(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """The words of a built-in list, Spanish, that is longer than the small artefact."""
     words = ("the", "cat", "dog", "a", "Mouse", "bird", "fish")
-    listed = WordList("es", words, "wordfreq")
+    listed = WordList("es", words, "cleaned")
     monkeypatch.setattr(worker, "load_word_list", lambda name, folder, **choice: listed)
     for module in (deployment, worker):
         monkeypatch.setattr(module, "FIRST_WORDS", SMALL)

@@ -80,21 +80,18 @@ async def test_without_its_folder_of_lists_it_does_not_start_and_no_built_in_lis
         await world.vocabulary()
 
 
-async def test_a_source_and_safety_are_asked_of_the_list_and_wordfreqs_goes_past_a_file(
-    world: Lists, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.write("es", "perro")
+async def test_safety_is_asked_of_the_list(world: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
 
     def noting(name: str, folder: Path | None, **choice: Any) -> WordList:
         asked.append(choice)
-        return WordList("es", ("the", "cat", *map(str, choice.values())), "wordfreq")
+        return WordList("es", ("the", "cat", *map(str, choice.values())), "cleaned")
 
     monkeypatch.setattr(worker, "load_word_list", noting)
     vocabulary = await world.vocabulary()
-    choices: list[dict[str, Any]] = [{"source": "wordfreq", "safe": True}, {"source": "wordfreq", "safe": False}]
+    choices: list[dict[str, Any]] = [{"safe": True}, {"safe": False}]
     digests = {(await vocabulary.resolve(spec("es", **choice))).digest for choice in choices}
-    # A file may be replaced, so all of it is read at once; of wordfreq's list its beginning is enough.
+    # A file may be replaced, so all of it is read at once; of a built-in list its beginning is enough.
     assert [job.is_whole for job in world.compiler.jobs if isinstance(job, CompileList)] == [False, False]
     assert (asked, len(digests)) == (choices, 2)
 

@@ -4,6 +4,7 @@ that was taken back, no client gets one, and what it gets is what the scheduler 
 import json
 import math
 import random
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +36,7 @@ class Grammar(StructuredOutputGrammar):
         self.retry = Retry(seed)
         self.accepted: list[int] = []
 
-    def begin_retry(self, share: float, budget: int, *, has_ending: bool) -> "Retry":
+    def begin_retry(self, share: float, budget: int, wanted: Collection[int], *, has_ending: bool) -> "Retry":
         assert (share, budget, has_ending) == (0.05, 30, False)
         self.retry.grammar = self
         return self.retry

@@ -43,7 +43,7 @@ def loaded(path: Path) -> tuple[Speller, xgrammar.TokenizerInfo]:
 
 @cache
 def first(lang: str, num_words: int) -> WordList:
-    return WordList(lang, load_word_list(lang, None).words[:num_words], "wordfreq")
+    return WordList(lang, load_word_list(lang, None).words[:num_words], "cleaned")
 
 
 PLAIN = ListOptions(punctuation="full")

@@ -42,7 +42,6 @@ NEVER = (
     ("source", "asked", "has_it"),
     [
         ("cleaned", None, True),
-        ("wordfreq", None, True),
         ("file", None, False),
         ("inline", None, False),
         ("cleaned", False, False),
@@ -97,9 +96,9 @@ def test_the_closed_list_is_the_pages() -> None:
 def test_a_list_of_ones_own_is_not_taken_for_a_built_in_one_with_its_words() -> None:
     digests = {
         source: words_digest(WordList("en", LISTED, source), SPELLER, has_capitals=True)
-        for source in ("cleaned", "wordfreq", "file", "inline")
+        for source in ("cleaned", "file", "inline")
     }
-    assert digests["cleaned"] == digests["wordfreq"] != digests["file"] == digests["inline"]
+    assert digests["cleaned"] != digests["file"] == digests["inline"]
 
 
 def test_the_option_changes_no_compiled_list_and_no_changes_to_it() -> None:

@@ -2,8 +2,8 @@
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -39,6 +39,7 @@ class Engine:
     share: float = 0.05
     budget: int = 20
     max_lost: int | None = None
+    wanted: Collection[int] = ()
     has_ending: bool = False
     draw: Callable[[Sequence[tuple[str, float]]], str] = lambda ranked: ranked[0][0]
     asked: list[str] = field(default_factory=list)
@@ -48,7 +49,7 @@ class Engine:
         matcher = Matcher(self.states, {STOP}, self.budget)
         max_lost = self.budget if self.max_lost is None else self.max_lost
         ending = Ending(matcher, self.budget) if self.has_ending else None
-        retry = Retry(matcher, letter_tokens(self.facts), self.share, max_lost, ending)
+        retry = Retry(matcher, letter_tokens(self.facts), self.share, max_lost, self.wanted, ending)
         tokens, settled, budget = list[int](), 0, self.budget
         while len(tokens) < budget and not matcher.is_terminated:
             draw = self._draw(matcher, retry, self._text(tokens))
@@ -196,8 +197,15 @@ def test_a_word_is_tried_so_often_and_then_the_best_try_stays() -> None:
     assert retry.num_tokens == 2 * (MAX_TRIES + 1)
 
 
-def test_near_the_end_of_the_budget_nothing_is_taken_back() -> None:
-    assert engine(DOCTOR, budget=3).write()[0] == "the doctor"
+@pytest.mark.parametrize(("budget", "expected"), [(3, "the cat sat"), (2, "the cat")])
+def test_near_the_end_of_the_budget_words_are_taken_back_too(budget: int, expected: str) -> None:
+    assert engine(DOCTOR, budget=budget).write()[0] == expected
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(" doct", DOCTORS), ("or", DOCTORS), (" cat", "the cat sat.")])
+def test_a_word_that_a_clients_bias_asks_for_stays(asked: str, expected: str) -> None:
+    doctor = engine(DOCTOR)
+    assert replace(doctor, wanted=[doctor._token(asked)]).write()[0] == expected
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
-"""Cleaned lists: the capitals of names and nouns, and what is no word for a reader.
+"""Built-in lists: their files, the capitals of names and nouns, and what is no word for a reader.
 
 ``samples`` has 200 entries of each language, drawn at random from the first 5,000 without their capitals and ß, and
 written there from knowledge of the language, not from the list. "a/A" may be written both ways; "!a" is no word.
 """
 
+import lzma
 import random
+import unicodedata
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,8 +14,7 @@ import pytest
 
 from tests.profanity import PROFANITY
 from tests.reading_checker import LETTERS, reading_faults
-from vocab.errors import InvalidWordListError
-from vocab.lists.cleaned import Differences, cleaned_languages, differences_of, digest_of
+from vocab.lists.cleaned import MAX_RANKS, cleaned_languages, lowercase, read_list, titlecase
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
@@ -71,7 +72,20 @@ class TestFirstWords:
         ("es", "España Madrid lunes enero y María tú", "españa madrid Lunes Enero maría"),
         ("fr", "Paris lundi peut-être c'est-à-dire l' qu' États-Unis français à y œufs", "paris Lundi l L' th"),
         ("tr", "İstanbul Türkiye ev", "istanbul türkiye"),
-        ("ru", "Россия из-за кто-то я", "россия"),
+        ("ru", "Россия из-за кто-то кто-нибудь по-русски я", "россия еще-то"),
+        ("en", "ninety-nine twenty-one Mr. Mr etc. etc e.g. it's", "dog-house I's the's go's"),
+        ("fr", "vas-y donne-moi vingt-trois est-ce dis-moi celui-ci là-bas M. Mme etc.", "va-y vingt-un tout-à-coup"),
+        ("de", "usw. bzw. Dr. Nr. ca.", "bzw"),
+        ("es", "Sr. Sra. Ud. Uds. etc.", "Sr sr di-me"),
+        ("id", "anak-anak laki-laki orang-orang anak-anaknya berlari-lari", "yang-yang dan-dan"),
+        ("ms", "kanak-kanak buku-buku baik-baik", "yang-yang"),
+        ("fil", "araw-araw mag-aral tag-ulan", "ang-ang"),
+        ("ro", "într-o s-a mi-a ți-am l-am dă-mi într-un dintr-o", "a-s"),
+        ("pt", "dá-lo chama-se chamo-me fazê-lo dir-se-ia", "dar-lo"),
+        ("ca", "anar-hi fer-ho vint-i-tres", "vint-tres"),
+        ("bg", "по-добре най-добре по-голям", ""),
+        ("uk", "будь-який хто-небудь по-українськи", ""),
+        ("nl", "IJsland bijv. enz.", "Ijsland"),
     ],
 )  # fmt: skip
 def test_words_are_written_as_in_books(lang: str, listed: str, not_listed: str) -> None:
@@ -88,36 +102,33 @@ def test_a_capital_stands_where_a_sentence_starts_and_at_names() -> None:
         assert not reader.is_text(text), text
 
 
-def test_each_verdict_does_what_it_says() -> None:
-    raw = ("the", "ve", "london", "usa", "iphone", "i")
-    differences = Differences(
-        digest_of(raw), ".-TURT", ("iPhone",), ((0, "so-called"), (0, "may"), (6, "X-ray"), (6, "the")), ("the",)
-    )
-    # A word counts once, at its best rank.
-    safe = ("so-called", "may", "London", "USA", "iPhone", "I", "X-ray")
-    assert differences.apply(raw, "en", safe=True) == safe
-    assert differences.apply(raw, "en", safe=False) == (*safe[:2], "the", *safe[2:])
-    assert differences.apply(raw, "tr", safe=True)[-2] == "İ"
-    assert Differences.from_bytes(differences.to_bytes()) == differences
-    with pytest.raises(InvalidWordListError, match="'en' was made for another version of wordfreq"):
-        differences.apply(("b",), "en", safe=True)
+def test_a_capital_is_that_of_the_language() -> None:
+    for lang, expected in (("nl", "IJsland Bij"), ("de", "Ijsland Bij"), ("tr", "İjsland Bij")):
+        assert " ".join(titlecase(word, lang) for word in ("ijsland", "bij")) == expected
+    assert [lowercase(word, "nl") for word in ("IJsland", "Ijsland", "BIJ")] == ["ijsland", "Ijsland", "bij"]
 
 
-def test_languages_without_a_file_have_none() -> None:
-    assert differences_of("xx") is differences_of("../de") is None
+def test_a_list_of_another_safety_has_another_digest() -> None:
+    safe, whole = words_of("en"), words_of("en", safe=False)
+    assert safe.source == whole.source == "cleaned"
+    assert safe.digest != whole.digest
+    assert whole.without({*whole.words} - {*safe.words}).words == safe.words
 
 
-def test_all_of_them_are_made_for_the_wordfreq_installed() -> None:
-    for lang in cleaned_languages():
-        # wordfreq has no Thai, and traditional Chinese is made from its simplified list.
-        base = {"zh-Hant": "zh"}.get(lang, lang)
-        raw = () if lang == "th" else load_word_list(base, None, source="wordfreq").words
-        differences = differences_of(lang)
-        assert differences is not None
-        assert (differences.raw_digest, len(differences.verdicts)) == (digest_of(raw), len(raw)), lang
+def test_the_words_of_a_line_share_its_rank_and_those_of_a_safe_list_move_up(tmp_path: Path) -> None:
+    file = tmp_path / "xx.xz"
+    file.write_bytes(lzma.compress("나\n!욕\n먹다\t먹어\t!먹새\n가다\n".encode()))
+    assert read_list(file, safe=True) == (("나", "먹다", "먹어", "가다"), (1, 2, 2, 3))
+    assert read_list(file, safe=False) == (("나", "욕", "먹다", "먹어", "먹새", "가다"), (1, 2, 3, 3, 3, 4))
+    file.write_bytes(lzma.compress("나\n!욕\n가다\n".encode()))
+    assert read_list(file, safe=True) == (("나", "가다"), None)
 
 
-def test_a_list_that_differs_in_safety_or_source_has_another_digest() -> None:
-    lists = [words_of("en"), words_of("en", safe=False), load_word_list("en", None, source="wordfreq")]
-    assert [word_list.source for word_list in lists] == ["cleaned", "cleaned", "wordfreq"]
-    assert len({word_list.digest for word_list in lists}) == 3
+@pytest.mark.parametrize("lang", cleaned_languages())
+def test_words_are_nfc_distinct_and_have_no_mark_of_the_file(lang: str) -> None:
+    word_list = words_of(lang, safe=False)
+    assert list(dict.fromkeys(unicodedata.normalize("NFC", word) for word in word_list.words)) == [*word_list.words]
+    assert word_list.num_ranks <= MAX_RANKS or word_list.is_unspaced
+    # Letters and marks, with apostrophes, hyphens, and what abbreviations have.
+    kinds = {unicodedata.category(char)[0] for word in word_list.words for char in word if char not in "'’-. "}
+    assert kinds <= {"L", "M"}

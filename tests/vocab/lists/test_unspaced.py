@@ -60,10 +60,7 @@ def test_a_file_goes_before_the_list_of_its_name(tmp_path: Path) -> None:
     assert len(reference_dictionary("ja")) > 90_000
 
 
-def test_lists_and_dictionaries_that_are_not_there_are_refused() -> None:
-    for lang in ("th", "zh-Hant"):
-        with pytest.raises(UnknownLanguageError, match="wordfreq has no list"):
-            load_word_list(lang, None, source="wordfreq")
+def test_a_dictionary_that_is_not_there_is_refused() -> None:
     with pytest.raises(UnknownLanguageError, match="no reference dictionary of 'en'"):
         reference_dictionary("en")
 

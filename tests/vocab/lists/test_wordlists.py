@@ -3,17 +3,14 @@
 import json
 import subprocess
 import sys
-import unicodedata
 from functools import partial
 from pathlib import Path
 
 import pytest
-import wordfreq
 
 from vocab.errors import UnknownLanguageError, UnsupportedScriptError, WordListFolderError
 from vocab.lists.levels import resolve_level
 from vocab.lists.wordlists import (
-    STEMS,
     WordList,
     known_languages,
     language_of,
@@ -64,37 +61,6 @@ def folder(tmp_path: Path) -> Path:
     return lists
 
 
-class TestWordfreqsLists:
-    def test_words_keep_wordfreqs_order(self) -> None:
-        word_list = load_word_list("en", None, source="wordfreq")
-        assert word_list.source == "wordfreq"
-        assert word_list.words[:5] == ("the", "to", "and", "of", "a")
-        order = {word: rank for rank, word in enumerate(wordfreq.iter_wordlist("en"))}
-        ranks = [order[word] for word in word_list.words if word in order]
-        assert ranks == sorted(ranks)
-        assert not {"0", "00", "u.s", "😂", "_", "1st"} & set(word_list.words)
-        assert {"don't", "café"} <= set(word_list.words)
-
-    @pytest.mark.parametrize("lang", ["en", "sv", "tr", "fa", "uk"])
-    def test_entries_are_made_of_letters_and_marks_with_apostrophes_and_hyphens_inside(self, lang: str) -> None:
-        kept = set(load_word_list(lang, None, source="wordfreq").words)
-        for entry in wordfreq.iter_wordlist(lang):
-            is_word = all(unicodedata.category(char)[0] in "LM" or char in "'’-" for char in entry)
-            is_word = is_word and entry[0] not in "'’-" and entry[-1] != "-"
-            assert (unicodedata.normalize("NFC", entry) in kept) == is_word, entry
-
-    def test_a_list_that_was_read_is_not_kept(self) -> None:
-        wordfreq.get_frequency_list.cache_clear()
-        load_word_list("tr", None)
-        assert wordfreq.get_frequency_list.cache_info().currsize == 0
-
-    def test_words_are_nfc_and_distinct(self) -> None:
-        # wordfreq's Greek list has entries in both forms.
-        words = load_word_list("el", None).words
-        assert all(unicodedata.is_normalized("NFC", word) for word in words)
-        assert len(set(words)) == len(words)
-
-
 @pytest.mark.parametrize(
     ("lang", "first", "listed", "not_listed"),
     [
@@ -112,26 +78,21 @@ def test_a_stem_of_an_elision_has_its_apostrophe_in_its_place(
     assert words[: len(first.split())] == tuple(first.split())
     assert set(listed.split()) <= set(words)
     assert not set(not_listed.split()) & set(words)
-    assert STEMS[lang] <= set(wordfreq.iter_wordlist(lang))
-    assert {"l", "d"} <= set(load_word_list("es", None, source="wordfreq").words)
 
 
 class TestNames:
-    def test_files_and_wordfreqs_languages_are_known(self, folder: Path) -> None:
+    def test_files_and_languages_are_known(self, folder: Path) -> None:
         names = known_languages(folder)
         assert names == sorted(names)
         assert {"pirate", "my-words", "my_list", "en_basic", "en", "ko", "ja", "zh-Hant"} <= set(names)
         assert not {"list", "bad name", ".hidden", "-x", "folder", "km", "my"} & set(names)
         assert len(known_languages(None)) == 44
 
-    def test_a_file_goes_before_wordfreqs_list_and_is_taken_as_written(self, folder: Path) -> None:
+    def test_a_file_goes_before_a_built_in_list_and_is_taken_as_written(self, folder: Path) -> None:
         (folder / "fr.txt").write_text("l\nd'\nqu")
         found = load_word_list("fr", folder)
         assert (found.words, found.source) == (("l", "d'", "qu"), "file")
         assert load_word_list("es", folder).source == "cleaned"
-        assert len(load_word_list("fr", folder, source="wordfreq").words) > 250_000
-        with pytest.raises(UnknownLanguageError, match="'pirate'"):
-            load_word_list("pirate", folder, source="wordfreq")
 
     @pytest.mark.parametrize("is_file", [False, True])
     def test_a_folder_that_is_named_and_not_there_is_no_other_list(self, tmp_path: Path, is_file: bool) -> None:
@@ -143,7 +104,6 @@ class TestNames:
                 ask(folder)
         with pytest.raises(WordListFolderError):
             resolve_level("grade-1", "en", folder)
-        assert load_word_list("en", folder, source="wordfreq").source == "wordfreq"
 
     def test_an_unknown_name_is_refused_with_the_known_ones(self, folder: Path) -> None:
         for name in NO_NAMES:
@@ -202,7 +162,7 @@ def test_a_digest_is_of_name_words_and_ranks_but_not_of_the_source() -> None:
     others = [("en", ("b", "a", "c")), ("en", ("a b", "c")), ("es", words), ("en", ("a", "b"))]
     digests = {word_list.digest for word_list in (*lists, *(WordList(*other, "file") for other in others))}
     assert len(digests) == 8 and set(map(len, digests)) == {64}
-    assert WordList("en", words, "wordfreq").digest == lists[0].digest
+    assert WordList("en", words, "cleaned").digest == lists[0].digest
 
 
 def test_a_search_finds_first_what_begins_so() -> None:

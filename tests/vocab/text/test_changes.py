@@ -25,6 +25,7 @@ from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out, fold, 
         ("es", "ílk ilk", "ilk", "ilk"),
         ("tr", "ılık ilik Ilık İlik ILIK", "ılık", "ılık Ilık"),
         ("tr", "iğne İğne ığne", "İğne", "iğne İğne"),
+        ("nl", "ijs IJs ijzer", "IJs", "ijs IJs"),
         # A capital that melts with its mark is a capital.
         ("xx", "i\u0307x \u0130x ix", "\u0130x", "i\u0307x \u0130x"),
     ],

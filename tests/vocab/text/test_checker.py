@@ -102,6 +102,7 @@ def test_words_that_are_not_allowed_are_found_where_they_are(text: str, expected
         ("fr", ["l'", "homme", "aujourd'hui"], "L’homme, l'arbre, aujourd’hui", [(11, "arbre", "unknown")]),
         ("fr", ["homme"], "l'homme", [(0, "l'homme", "unknown")]),
         ("it", ["dell'", "acqua"], "dell'acqua dell'anno", [(16, "anno", "unknown")]),
+        ("nl", ["ijs", "bij"], "IJs bij IJS, ijs. Ijs", [(18, "Ijs", "unknown")]),
         ("tr", ["iyi", "ılık"], "İyi Ilık ISPARTA", [(9, "ISPARTA", "unknown")]),
         ("de", ["Hund", "der"], "Der Hund. der hund", [(14, "hund", "rare")]),
         ("hi", ["यह", "किताब"], "यह किताब है।", [(9, "है", "unknown")]),

@@ -48,10 +48,7 @@ def words_of(lang: str) -> tuple[str, ...]:
 
 
 def languages() -> Sequence[str]:
-    import wordfreq
-
-    names = {*wordfreq.available_languages("best"), *cleaned_languages()}
-    return sorted(name for name in names if unspaced_language(name) is None)
+    return [name for name in cleaned_languages() if unspaced_language(name) is None]
 
 
 @st.composite

@@ -30,6 +30,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "Catalan": ("ca", "l' d' home un any", "L'home d'un any ⟦pel⟧·⟦lícula⟧ l'⟦amic⟧"),
     "German nouns": ("de", "der Hund die Straße ist groß essen Essen",
          "Der Hund ⟦hund⟧ ist groß. Die Straße, die ⟦Strasse⟧: essen, ⟦das⟧ Essen."),
+    "Dutch ij": ("nl", "ijs bij IJsland ij", "IJs bij IJsland. IJ ⟦Ijs⟧ ⟦ijsland⟧: ijs, IJS."),
     "Turkish i": ("tr", "iyi ılık ısı İstanbul", "İyi, Ilık ısı. İstanbul; ⟦istanbul⟧ ⟦Iyi⟧."),
     "Spanish marks and accents": ("es", "qué niño él dijo el", "¿Qué niño? ¡Él dijo: «el ⟦nino⟧»! —⟦Que⟧— dijo."),
     "Russian": ("ru", "кошка сидит ещё кто-то", "Кошка сидит. Кто-то ⟦еще⟧, ещё ⟦собака⟧!"),

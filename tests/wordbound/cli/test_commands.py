@@ -11,7 +11,7 @@ import wordbound
 from tests.wordbound.cli.conftest import Run, StandInService, assert_refused, closed_port
 from wordbound.cli import COMMANDS, DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT
 
-HEAVY = ("numba", "numpy", "wordfreq", "simplemma", "tokenizers", "httpx", "rich", "vocab")
+HEAVY = ("numba", "numpy", "simplemma", "tokenizers", "httpx", "rich", "vocab")
 """What the help of all commands has no use for."""
 WRITE = ("write", "Go", "--lang", "en", "--words", "1000")
 

@@ -104,7 +104,6 @@ def test_it_writes_the_grammar_of_a_language(run: Run) -> None:
     assert unsafe.words[:400] != load_word_list("es", None).words[:400]
     for word_list, num, options in (
         (load_word_list("es", None), 30, ()),
-        (load_word_list("es", None, source="wordfreq"), 30, ("--source", "wordfreq")),
         (unsafe, 400, ("--no-safe",)),
     ):
         grammar = written(run, "--lang", "es", "--words", str(num), *options)

@@ -194,8 +194,8 @@ class SegmentedStates(TextStates):
     def ends_word(self, state: State) -> bool:
         return any(self.gap_after(reading) is not None for reading in state)
 
-    @override
     def is_bound_by(self, budget: int) -> bool:
+        """Return whether a budget is so short that it may change a mask."""
         return budget != NO_BUDGET and budget < self._longest_distance
 
     @override

@@ -108,10 +108,6 @@ class StructuredStates(TextStates):
         )
 
     @override
-    def is_bound_by(self, budget: int) -> bool:
-        return budget != NO_BUDGET
-
-    @override
     def tokens_to_end(self, state: State) -> int | None:
         fewest = min(self._of.need_of(thread, self._strings) for thread in unpack_threads(state))
         return None if fewest >= ENDLESS else fewest + 1

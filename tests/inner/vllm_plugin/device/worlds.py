@@ -5,7 +5,6 @@ from collections import Counter
 from functools import cache
 
 import numpy as np
-import wordfreq
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from tests import harness
@@ -16,13 +15,13 @@ from tests.vocab.automaton.test_random_lists import accepted
 from tests.vocab.toys import STOP, toy_speller, toy_tokenizer
 from vocab.automaton.tokenizer import Speller
 from vocab.errors import EmptyWordListError
-from vocab.lists.wordlists import WordList, load_word_list
+from vocab.lists.wordlists import WordList, known_languages, load_word_list, unspaced_language
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 
 TOKENIZERS = ("smollm2", "gemma", *SHA256)
-LANGUAGES = sorted({*wordfreq.available_languages()} - {"ja", "th", "zh"})
+LANGUAGES = [name for name in known_languages(None) if unspaced_language(name) is None]
 """Those with spaces."""
 
 
@@ -87,7 +86,7 @@ def follow_real_list(
     from tests.inner.vllm_plugin.device.walks import Walk
 
     speller, number = _speller(tokenizer), LANGUAGES.index(language)
-    words = load_word_list(language, None, source="wordfreq").up_to(300)
+    words = load_word_list(language, None).up_to(300)
     options = ListOptions(**TELLING_CHOICES[number % len(TELLING_CHOICES)])
     changes = (
         ListChanges(extra_words=("l'abc", "well-known"), exclude_words=words.words[:2]) if number % 2 else NO_CHANGES
