@@ -121,7 +121,9 @@ def korean_lines(folder: Path) -> Iterator[tuple[str, list[str]]]:
             form
             for form in dict.fromkeys(tables.forms(word, num_stems + 1))
             # Not what is nearly always a particle or an ending: 는 of 늘다, 을.
-            if form not in listed and form not in _NEVER_ALONE and word.place < _MUCH_RARER * particles.get(form, word.place)
+            if form not in listed
+            and form not in _NEVER_ALONE
+            and word.place < _MUCH_RARER * particles.get(form, word.place)
         ]
         if forms and not (word.stands_alone and word.form in junk):
             num_stems += 1
