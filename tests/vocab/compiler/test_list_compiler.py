@@ -105,6 +105,14 @@ def test_the_first_words_of_a_long_list_have_an_artefact_of_their_own(
     assert world.make(CompileList("few", is_whole=False)).digest == world.make(CompileList("few")).digest
 
 
+def test_of_a_list_whose_words_share_ranks_the_first_artefact_has_fewer_ranks(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "FIRST_FORMS", 2)
+    part = world.make(CompileList("ko", is_whole=False))
+    assert (part.num_ranks_here, part.num_ranks > 9_000, part.num_words > 100) == (1, True, True)
+
+
 def test_words_that_cannot_be_spelled_are_counted_and_shown(tmp_path: Path) -> None:
     world = World(tmp_path, LACKING)
     made = world.make(CompileList(None, ("the", "é", *(f"é{letter}" for letter in "abcdefghijkl"))))
