@@ -193,7 +193,7 @@ class ListCompiler:
 
 
 def first_part(word_list: WordList) -> WordList:
-    """Return the first ``FIRST_WORDS`` ranks of a list, or as many as have ``FIRST_FORMS`` words where words share them."""
+    """Return the first ``FIRST_WORDS`` ranks of a list; of words that share ranks, at most ``FIRST_FORMS`` words."""
     ranks, num_ranks = word_list.ranks, FIRST_WORDS
     if ranks is not None and len(ranks) > FIRST_FORMS:
         num_ranks = min(num_ranks, max(1, ranks[FIRST_FORMS] - 1))
