@@ -2,6 +2,7 @@
 
 import random
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,9 @@ def loaded(path: Path) -> tuple[Speller, xgrammar.TokenizerInfo]:
 
 @cache
 def first(lang: str, num_words: int) -> WordList:
-    return WordList(lang, load_word_list(lang, None).words[:num_words], "cleaned")
+    # Not "etc.": the other program's forms have no marks at their edges.
+    words = (word for word in load_word_list(lang, None).words if not word.endswith("."))
+    return WordList(lang, tuple(islice(words, num_words)), "cleaned")
 
 
 PLAIN = ListOptions(punctuation="full")

@@ -92,8 +92,9 @@ def pieces_with_a_dummy_blank() -> PreTrainedTokenizerFast:
     )
     special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     trainer = trainers.BpeTrainer(vocab_size=3000, special_tokens=special, show_progress=False)
-    # Of words alone: such tokenizers have no pieces of letters and marks together.
-    tokenizer.train_from_iterator((f" {word}" for lang in LANGUAGES for word in listed(lang).words), trainer)
+    # Of words alone, without abbreviations: such tokenizers have no pieces of letters and marks together.
+    words = (word for lang in LANGUAGES for word in listed(lang).words if "." not in word)
+    tokenizer.train_from_iterator((f" {word}" for word in words), trainer)
     # Trained as special, so that each has a number; bytes are ordinary tokens.
     rules = json.loads(tokenizer.to_str())
     rules["added_tokens"] = rules["added_tokens"][:3]

@@ -67,7 +67,7 @@ def test_roots_are_of_the_marks_at_the_edges_of_entries_and_of_those_that_are_dr
 
 
 def test_a_beginning_that_all_words_share_is_kept_once() -> None:
-    listed = load_word_list("es", None).words[:2000]
+    listed = [word for word in load_word_list("es", None).words[:2000] if word.isalpha()]
     plain, prefixed = (build_words(word_list([lead + w for w in listed]), byte_speller()) for lead in ("", "z" * 900))
     assert prefixed.num_nodes < plain.num_nodes + 5_000 < 70_000
     assert len(plain.tokens) == plain.num_nodes - len(plain.roots)

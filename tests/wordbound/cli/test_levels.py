@@ -68,7 +68,7 @@ def test_all_levels_are_shown_with_their_licences(run: Run) -> None:
 
 def test_words_are_listed_with_rank_and_lemma(folder: Path, run: Run) -> None:
     first, second = run("words", "en", "--find", "ELEPH", "--limit", "2").stdout.splitlines()
-    assert first == "6125\telephant\telephant"
+    assert first == "6132\telephant\telephant"
     assert second.endswith("\telephants\telephant")
     assert len(run("words", "en", "--level", "top-500").stdout.splitlines()) == 500
     assert run("words", "en", "--offset", "1", "--limit", "1").stdout == "2\tto\tto\n"
