@@ -220,7 +220,11 @@ class TextChecker:
         return known
 
     def _phrase(self, text: str, start: int, shapes: Sequence[tuple[int, int]], starts: bool) -> CheckedWord | None:
-        """Return the longest allowed or new entry with blanks or marks whose first word is at ``start``, or None."""
+        """Return the longest allowed or new entry with blanks or marks whose first word is at ``start``, or None.
+
+        An abbreviation is one word though it is neither ("e.g."), unless its beginning is a more frequent one.
+        """
+        rare: CheckedWord | None = None
         for before, length in shapes:
             first, last = start - before, start - before + length
             # "ice cream's" is one word, if it is one at all.
@@ -230,7 +234,14 @@ class TextChecker:
             found = self._find(text[first:last], starts)
             if found.is_allowed or found.reason == "new":
                 return CheckedWord(first, last, *found)
-        return None
+            if rare is None and found.rank is not None and text[last - 1] == ".":
+                rare = CheckedWord(first, last, *found)
+        if rare is None or rare.rank is None:
+            return None
+        match = unit_pattern().match(text, start)
+        alone = None if match is None else self._find(match[0], starts)
+        is_alone = alone is not None and (alone.is_allowed or (alone.rank is not None and alone.rank < rare.rank))
+        return None if is_alone else rare
 
     def _parts(self, word: str, whole: _Found, starts: bool) -> list[tuple[int, _Found]]:
         """Split a run of letters that is not allowed as a whole at an elision; return pairs of length and word."""

@@ -265,3 +265,10 @@ def test_no_answer_of_a_list_has_symbols_or_hidden_characters(character: str) ->
         followed.add(f"{text} the")
         # Of a stream, nothing from there on is sent.
         assert not reader.is_text(text) and followed.num_whole <= text.index(character)
+
+
+def test_an_abbreviation_beyond_n_is_one_word_unless_its_beginning_is_a_more_frequent_one() -> None:
+    text = "the e.g. cat vs. am. the cat in front of"
+    report = checked(text, "the", "cat", "e.g.", "am", "vs.", "am.", "in front of", n_words=2)
+    found = [(text[word.start : word.end], word.rank) for word in report.not_allowed]
+    assert found == [("e.g.", 3), ("vs.", 5), ("am", 4), ("in", None), ("front", None), ("of", None)]
