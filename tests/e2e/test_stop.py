@@ -30,7 +30,7 @@ def ask(service: Service, lang: str, *, stop: list[str] | None = None, stream: b
     sampling = {"temperature": 0, "presence_penalty": 0, "max_tokens": 48}
     given = {} if stop is None else {"stop": stop}
     vocab: dict[str, Any] = {"lang": lang, "n_words": N_WORDS}
-    if lang == "fr":
+    if lang in ("es", "fr"):
         # With words taken back, this model's likeliest answer has no long one.
         vocab["rescue"] = False
     return service.ask(question, vocab, stream=stream, **given, **sampling, **fields)
