@@ -240,8 +240,11 @@ class TextChecker:
             return None
         match = unit_pattern().match(text, start)
         alone = None if match is None else self._find(match[0], starts)
-        is_alone = alone is not None and (alone.is_allowed or (alone.rank is not None and alone.rank < rare.rank))
-        return None if is_alone else rare
+        if alone is None or alone.is_allowed:
+            return None
+        # "i.e.": a lone "i" lacks its capital.
+        is_commoner = alone.rank is not None and self._n_words < alone.rank < rare.rank
+        return None if is_commoner else rare
 
     def _parts(self, word: str, whole: _Found, starts: bool) -> list[tuple[int, _Found]]:
         """Split a run of letters that is not allowed as a whole at an elision; return pairs of length and word."""
