@@ -71,7 +71,7 @@ def test_two_long_texts_of_one_key_leave_room_for_anothers_chats(service: Servic
     # Its first sentence is listed, so that it begins at once.
     text = "The dog is good. "
     while len(text) < 19_850:
-        text += " ".join(itertools.islice(words, 6)) + ". "
+        text += " ".join(itertools.islice(words, 6)).capitalize() + ". "
     has_begun = threading.Semaphore(0)
 
     def rewrite(client: httpx.Client, may_end: threading.Event) -> None:
