@@ -1,4 +1,4 @@
-"""Build the data of the cleaned word lists: which of wordfreq's entries count, and how they are spelled.
+"""Build the data of the built-in word lists: which of wordfreq's entries count, and how they are spelled.
 
 ``packages`` fetches published packages, ``evidence`` reads what they know of a language, ``wordfreq_list`` has the
 entries, ``judge`` decides on each, ``by_hand`` has what a person wrote down, ``writing`` writes the list, and ``page``

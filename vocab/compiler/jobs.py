@@ -20,7 +20,8 @@ class CompileList:
         words: In rank order, instead of a list of that name.
         unit: Whether each form has a rank of its own, or each lemma with all its forms.
         safe: Whether profanity is left out of it, as in ``load_word_list``.
-        is_whole: Whether all of a long list is needed, or only its first ``FIRST_WORDS`` ranks.
+        is_whole: Whether all of a long list is needed, or only its first ranks: ``FIRST_WORDS``, or fewer of
+            many forms each.
     """
 
     lang: str | None
@@ -69,7 +70,8 @@ class CheckStructure:
 Job: TypeAlias = CompileList | ChangeList | MeasureTexts
 
 FIRST_WORDS: Final = 20_000
-"""Ranks of the artefact that serves every N up to here: made in a tenth of the time of a whole language."""
+"""Ranks of the artefact that serves every N up to here: made in a tenth of the time of a whole language. Where words
+share ranks, it may have fewer (``vocab.compiler.worker``)."""
 
 
 @dataclass(frozen=True, slots=True)
