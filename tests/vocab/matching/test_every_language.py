@@ -22,7 +22,11 @@ OPTIONS = ListOptions(punctuation="standard", end="sentence")
 
 
 @pytest.mark.parametrize(
-    "lang", [pytest.param(lang, marks=pytest.mark.slow if lang in SLOW else ()) for lang in known_languages(None)]
+    "lang",
+    [
+        pytest.param(lang, marks=(pytest.mark.slow, pytest.mark.parallel) if lang in SLOW else ())
+        for lang in known_languages(None)
+    ],
 )
 def test_texts_that_masks_allow_have_listed_words_alone(lang: str) -> None:
     word_list = load_word_list(lang, None).up_to(N_WORDS)
