@@ -150,15 +150,16 @@ def test_the_service_lists_its_adapters(world: World) -> None:
 
 def test_each_request_of_a_batch_is_what_transformers_writes(world: World, reference: Reference) -> None:
     lists = {
-        name: WordList(lang, n_words, reference.tokenizer, end="sentence", wordlist_dir=world.folder / "lists")
+        name: WordList(lang, n_words, reference.tokenizer, wordlist_dir=world.folder / "lists")
         for name, lang, n_words in ((EN, "en", 1000), (ES, "es", 500))
     }
     names = [NAMES[number % len(NAMES)] for number in range(NUM_AT_ONCE)]
 
     def ask(number: int) -> tuple[list[int], list[int]]:
         words = lists.get(names[number])
-        # The reference takes no word back.
-        listed = {"lang": words.lang, "n_words": words.n_words, "rescue": False} if words else None
+        # The reference takes no word back, and chooses no end ahead.
+        own = {"rescue": False, "end": "word"}
+        listed = {"lang": words.lang, "n_words": words.n_words, **own} if words else None
         vocab = {"vocab": listed, "no_repeat_ngram_size": 0} if words else {}
         made = world.chat(names[number], f"{QUESTIONS[number % 2]} {number}", return_token_ids=True, **vocab)
         assert not words or made["vocab"]["adapter"] == names[number]
