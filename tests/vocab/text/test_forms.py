@@ -163,3 +163,7 @@ def test_a_whole_list_has_its_forms() -> None:
     assert len(word_list.words) == 100_000
     forms = surface_forms(word_list, ListOptions())
     assert set(word_list.words) <= {form.text for form in forms}
+    assert len({(form.text, form.sentence_only) for form in forms}) == len(forms) > 500_000
+    # And no other word has.
+    listed = {word.lower() for word in word_list.words}
+    assert all({text, text.removesuffix("'s")} & listed for text in (f.text.replace("’", "'").lower() for f in forms))
