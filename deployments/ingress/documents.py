@@ -1,4 +1,4 @@
-"""The routes of files: a text or exercises as a file, and the text of a DOCX, EPUB, PDF, Markdown or plain file.
+"""The routes of files: a text or exercises as a file, and the text of a document.
 
 A process of its own reads each file (``file_process``): one that is made to take long, or much memory, ends with it.
 """

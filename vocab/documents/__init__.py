@@ -1,4 +1,4 @@
-"""Read the text of a file: plain text, DOCX, EPUB or PDF by its bytes, Markdown by its name."""
+"""Read the text of a file: plain text, subtitles, HTML, DOCX, ODT, EPUB or PDF by its bytes, Markdown by its name."""
 
 import re
 from collections.abc import Iterator
@@ -67,17 +67,26 @@ MAX_FILE_BYTES: Final = 256 * 2**20
 TOO_LARGE: Final = "it takes too much memory to read; save it anew, or as plain text"
 
 _MARKDOWN: Final = (".md", ".markdown")
+_HTML: Final = (".html", ".htm", ".xhtml")
+_SUBTITLES: Final = re.compile(
+    r"WEBVTT(?=\s|$)|\s{0,9}\d{1,9}[ \t]{0,9}\r?\n[ \t]{0,9}[\d:]{4,12}[.,]\d{1,3}[ \t]{0,9}-->"
+)
+_PAGE: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s{0,99}(?:<\?xml[^>]{0,200}>\s{0,99})?<(?:!doctype\s+html|html)[\s>]", re.I
+)
 _ZIP: Final = b"PK\x03\x04"
 _PDF: Final = b"%PDF-"
 _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """Word before 2007, and the envelope of a DOCX with a password."""
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
-_KINDS: Final = "plain text in UTF-8, Markdown, DOCX, EPUB and PDF are read"
+_CUT_WORD: Final = re.compile(r"[^\W\d_][-\u2010\u00ad][ \t]*\r?\n[ \t]*[^\W\d_]")
+
+_KINDS: Final = "plain text in UTF-8, Markdown, HTML, subtitles, DOCX, ODT, EPUB and PDF are read"
 
 
 def text_of(data: bytes, name: str) -> str:
-    """Read the text of a file: plain text, Markdown, DOCX, EPUB or PDF.
+    """Read the text of a file: plain text, Markdown, HTML, subtitles, DOCX, ODT, EPUB or PDF.
 
     Raises:
         DocumentError: It is none of these kinds, damaged, encrypted, too large, or has no text. Its message is one of
@@ -102,7 +111,7 @@ def text_of(data: bytes, name: str) -> str:
 
 
 def _text_of(data: bytes, suffix: str) -> str:
-    """Read a file's text by its kind, known by its bytes, and for Markdown by its suffix."""
+    """Read a file's text by its kind, known by its bytes, for Markdown and parts of HTML by its suffix."""
     if data.startswith(_ZIP):
         return _text_of_zip(data)
     # Readers accept a PDF that begins somewhere in the first kilobyte.
@@ -114,17 +123,32 @@ def _text_of(data: bytes, suffix: str) -> str:
         raise DocumentError("a file of an old Word, or one with a password; save it as .docx without a password")
     if data.startswith(b"{\\rtf"):
         raise DocumentError("an RTF file; save it as .docx or plain text first")
+    is_page = suffix in _HTML or (suffix not in _MARKDOWN and _PAGE.match(data) is not None)
     try:
+        if is_page:
+            from vocab.documents.page import text_of_html
+
+            return text_of_html(data)
         text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig")
     except UnicodeDecodeError:
         raise DocumentError(f"not a text in UTF-8; {_KINDS}") from None
-    return without_markup(text) if suffix in _MARKDOWN else text
+    if suffix in _MARKDOWN:
+        return without_markup(text)
+    if _SUBTITLES.match(text):
+        from vocab.documents.subtitles import text_of_subtitles
+
+        return text_of_subtitles(text)
+    if _CUT_WORD.search(text):
+        from vocab.documents.lines import join_cut_words
+
+        return join_cut_words(text)
+    return text
 
 
 def _text_of_zip(data: bytes) -> str:
-    """Read the text of a zip file, which must be an EPUB or a DOCX."""
-    from vocab.documents.docx import text_of_docx
+    """Read the text of a zip file, which must be an EPUB, a DOCX or an ODT."""
     from vocab.documents.epub import text_of_epub
+    from vocab.documents.office import text_of_docx, text_of_odt
     from vocab.documents.zipped import Zipped
 
     zipped = Zipped(data)
@@ -132,4 +156,6 @@ def _text_of_zip(data: bytes) -> str:
         return text_of_epub(zipped)
     if "[Content_Types].xml" in zipped and "_rels/.rels" in zipped:
         return text_of_docx(zipped)
-    raise DocumentError(f"neither a DOCX nor an EPUB; {_KINDS}")
+    if "mimetype" in zipped and "content.xml" in zipped:
+        return text_of_odt(zipped)
+    raise DocumentError(f"neither a DOCX, an ODT nor an EPUB; {_KINDS}")

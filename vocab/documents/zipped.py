@@ -33,7 +33,12 @@ _ENCODINGS: Final = frozenset(
 """Of XML, as Python names them, besides UTF-16, which is told by its first bytes. All take time in proportion to the
 text. Of Python's others, some raise errors of any kind, and punycode takes minutes for a megabyte."""
 
-_NAMED_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+_NAMED_ENCODING: Final = re.compile(
+    rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']"""
+    rb"""|(?i:<meta\s[^>]{0,200}?charset\s{0,9}=\s{0,9}["']?([A-Za-z0-9._-]{1,40}))"""
+)
+_MAX_HEAD: Final = 1_024
+"""Bytes of a page within which it names its encoding, by the standard of HTML."""
 _MARKS_OF_ENCODINGS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -107,7 +112,7 @@ class Zipped:
 
 
 def decode_xml(data: bytes, errors: str = "strict") -> str:
-    """Decode XML by the encoding that it names; as UTF-8 where it names none, or one that is not read.
+    """Decode XML or HTML by the encoding that it names; as UTF-8 where it names none, or one that is not read.
 
     Raises:
         UnicodeDecodeError: It is in another encoding, and ``errors`` is "strict".
@@ -116,9 +121,11 @@ def decode_xml(data: bytes, errors: str = "strict") -> str:
         if data.startswith(mark):
             return data.decode(encoding, errors)
     encoding = "utf-8"
-    if match := _NAMED_ENCODING.match(data[:400].lstrip()):
+    if match := _NAMED_ENCODING.search(data[:_MAX_HEAD]):
         with suppress(LookupError):
-            named = codecs.lookup(match[1].decode()).name
+            named = codecs.lookup((match[1] or match[2]).decode()).name
+            # What browsers take it for.
+            named = "cp1252" if match[2] and named == "iso8859-1" else named
             encoding = named if named in _ENCODINGS else encoding
     return data.decode(encoding, errors)
 

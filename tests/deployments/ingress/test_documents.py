@@ -19,7 +19,20 @@ from deployments.protocol.documents import DOCX
 from deployments.settings.limits import MAX_CHECK_BYTES, Limits
 from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, Front, assert_error, client_of
 from tests.deployments.ingress.test_refusals import DOCUMENTS
-from tests.vocab.documents.books import HOSTILE, STORY, docx, epub, pdf, slow_pdf, zipped
+from tests.vocab.documents.books import (
+    HOSTILE,
+    STORY,
+    cut_text,
+    docx,
+    epub,
+    html_page,
+    odt,
+    pdf,
+    slow_pdf,
+    srt,
+    vtt,
+    zipped,
+)
 from vocab.documents import text_of
 
 PATH = "/v1/documents/text"
@@ -122,7 +135,7 @@ def sent(front: Front, data: bytes, name: str = "story") -> httpx.Response:
 
 
 def test_the_text_is_that_of_the_command_line(front: Front) -> None:
-    for make in (docx, epub, pdf):
+    for make in (docx, epub, pdf, odt, html_page, srt, vtt, cut_text):
         data = make(STORY)
         answer = sent(front, data)
         assert answer.status_code == 200, answer.text
@@ -136,7 +149,7 @@ def test_the_text_is_that_of_the_command_line(front: Front) -> None:
 def test_a_file_that_cannot_be_read_is_refused_with_the_reason(front: Front) -> None:
     for data, reason in (
         (b"", "the file is empty"),
-        (zipped({"a": "b"}), "neither a DOCX nor an EPUB"),
+        (zipped({"a": "b"}), "neither a DOCX, an ODT nor an EPUB"),
         (pdf(STORY, password="secret"), "the file is encrypted"),
         (b"%PDF-1.7 nothing", "the file is damaged"),
         (b"\xe9t\xe9", "not a text in UTF-8"),

@@ -86,6 +86,57 @@ def _runs(paragraph: str) -> str:
     )
 
 
+def odt_of(body: str, mimetype: str = "application/vnd.oasis.opendocument.text", **parts: str) -> bytes:
+    """A file of LibreOffice's with this XML in its body."""
+    names = {"office": "office", "text": "text", "svg": "svg-compatible", "draw": "drawing"}
+    spaces = " ".join(f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{of}:1.0"' for name, of in names.items())
+    content = f"<office:document-content {spaces}><office:body><office:text>{body}</office:text></office:body>"
+    return zipped(
+        {
+            "mimetype": mimetype,
+            "content.xml": f"{content}</office:document-content>",
+            **{f"META-INF/{name}.xml": xml for name, xml in parts.items()},
+        }
+    )
+
+
+def odt(paragraphs: Sequence[str]) -> bytes:
+    title, *rest = (escape(paragraph) for paragraph in paragraphs)
+    body = "".join(f"<text:p>{text.replace(' ', '<text:s/>', 2)}</text:p>" for text in rest)
+    return odt_of(f'<text:h text:outline-level="1">{title}</text:h>{body}')
+
+
+def html_page(paragraphs: Sequence[str]) -> bytes:
+    """A page whose head and paragraphs have no end tags."""
+    body = "".join("\n<p>" + escape(paragraph).replace(" ", "\n", 3) for paragraph in paragraphs)
+    return f"<!DOCTYPE html>\n<html><head><title>No word of it</title><style>p {{}}</style><body>{body}".encode()
+
+
+def _cues(paragraphs: Sequence[str], point: str, heading: str, *, has_numbers: bool) -> bytes:
+    """Subtitles of six words each, on two lines."""
+    blocks = [heading] if heading else []
+    for paragraph in paragraphs:
+        words = escape(paragraph, quote=False).split()
+        for number, start in enumerate(range(0, len(words), 6), 1):
+            cue = "\n".join((f"<i>{' '.join(words[start : start + 3])}</i>", " ".join(words[start + 3 : start + 6])))
+            times = f"00:00:01{point}000 --> 00:00:02{point}500"
+            blocks.append("\n".join(([str(number)] if has_numbers else []) + [times, cue.strip()]))
+    return ("\n\n".join(blocks) + "\n").encode()
+
+
+def srt(paragraphs: Sequence[str]) -> bytes:
+    return _cues(paragraphs, ",", "", has_numbers=True)
+
+
+def vtt(paragraphs: Sequence[str]) -> bytes:
+    return _cues(paragraphs, ".", "WEBVTT - a title\n\nNOTE of nobody\n\nSTYLE\n::cue {}", has_numbers=False)
+
+
+def cut_text(paragraphs: Sequence[str]) -> bytes:
+    """Plain text whose words are cut at line ends."""
+    return "\n\n".join(paragraph.replace(SOFT, "-\n", 2).replace(SOFT, "") for paragraph in paragraphs).encode()
+
+
 def epub_of(chapters: Mapping[str, str | bytes], **parts: str) -> bytes:
     """A book of these files, in this order, behind a table of contents."""
     items = "".join(f'<item id="i{number}" href="{name}"/>' for number, name in enumerate(chapters))
@@ -168,10 +219,19 @@ HOSTILE: Mapping[str, Callable[[], bytes]] = {
     "a book in IDNA": lambda: epub_of({"a.xhtml": in_encoding("idna")}),
     "a book in no encoding": lambda: epub_of({"a.xhtml": in_encoding("undefined")}),
     "a book in punycode": lambda: epub_of({"a.xhtml": in_encoding("punycode", f"<p>a-{'b' * 1_000_000}</p>")}),
-    "a book in a mark that no parser takes": lambda: epub_of({"a.xhtml": "<![" * 1_000}),
+    "a book in a mark that no parser takes": lambda: epub_of({"a.xhtml": "one" + "<![" * 1_000}),
     "a DOCX in an encoding that is none": lambda: docx_in_encoding("no-such"),
     "a DOCX in UTF-32": lambda: docx_in_encoding("utf-32", "utf-32"),
     "a DOCX in bytes": lambda: docx_in_encoding("hex", "utf-16-be"),
     "a DOCX in LZMA": damaged_lzma,
+    "a page of tags that do not end": lambda: b"<!doctype html>one" + b"<a " * 300_000,
+    "a page of marks that do not end": lambda: b"<!doctype html>one" + b"<!-- <![CDATA[ </a &# <?" * 30_000,
+    "a page in a number that is too long": lambda: b"<!doctype html>one &#" + b"1" * 100_000,
+    "a page that is very deep": lambda: b"<!doctype html>one" + b"<svg><rt>" * 200_000,
+    "an ODT of many blanks": lambda: odt_of('<text:p>one<text:s text:c="999999999"/></text:p>' * 100),
+    "an ODT that is very deep": lambda: odt_of("<text:span>" * 100_000 + "one" + "</text:span>" * 100_000),
+    "subtitles of numbers": lambda: b"1\n00:00:01,000 --> 00:00:02,000\none\n" + b"1\n" * 300_000,
+    "subtitles of marks": lambda: b"WEBVTT\n\n00:01.000 --> 00:02.000\none " + b"<a {\\a <rt>" * 100_000,
+    "a text of words that are all cut": lambda: b"a-\n" * 300_000,
 }
 """Files for which their readers raised errors, or took minutes, by what they are."""
