@@ -4,10 +4,13 @@ from typing import Any, Literal, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
-Reason: TypeAlias = Literal["listed", "capitals", "added", "number", "new", "rare", "excluded", "unknown", "symbol"]
-"""Why a word is allowed: the list has it, or has it in other capitals, or it was added, or it is a number. Why it is
-not: it was declared to be new, its rank is beyond N (or it lacks the capital that the list has), it was left out, the
-list does not have it, or it is no word at all, such as an emoji."""
+Reason: TypeAlias = Literal[
+    "listed", "capitals", "spelling", "added", "number", "new", "name", "rare", "excluded", "unknown", "symbol"
+]
+"""Why a word is allowed: the list has it, or has it in other capitals or another spelling of the same letters, or it
+was added, or it is a number. Why it is not: it was declared to be new, it is a name and those are kept, its rank is
+beyond N (or it lacks the capital that the list has), it was left out, the list does not have it, or it is no word at
+all, such as an emoji."""
 
 ExerciseKind: TypeAlias = Literal["questions", "true_false", "gap_fill", "matching", "order", "dictation"]
 
@@ -87,6 +90,17 @@ class NewWord(TypedDict):
     count: int
 
 
+class CheckedSentence(TypedDict):
+    start: int
+    end: int
+    line: int
+    num_unlisted: int
+    """Of the different words that are not in the list, new ones too; names and symbols are none of them."""
+    unlisted: list[str]
+    text: NotRequired[str]
+    """Where there is exactly one."""
+
+
 class RunningWord(TypedDict):
     start: int
     end: int
@@ -115,7 +129,7 @@ class CheckReport(TypedDict):
     num_symbols: int
     """Of ``not_allowed``: emoji and other characters that are shown and are no part of a word, number or mark."""
     coverage: float | None
-    """The share of words and symbols that are allowed, new words aside; null where there are no words."""
+    """The share of words and symbols that are allowed, new words and names aside; null where there are no words."""
     num_new: int
     coverage_with_new: float | None
     has_exactly_the_new_words: bool
@@ -127,6 +141,15 @@ class CheckReport(TypedDict):
     num_not_allowed: int
     new: list[WordNotAllowed]
     new_words: list[NewWord]
+    num_names: int
+    """Which ``coverage`` leaves out."""
+    names: list[NewWord]
+    """By spelling, where ``names`` are kept."""
+    sentences: NotRequired[list[CheckedSentence]]
+    """Where they were asked for; the first 100,000."""
+    num_sentences: NotRequired[int]
+    num_sentences_with_one: NotRequired[int]
+    """Those with exactly one different word that is not in the list."""
     words: NotRequired[list[RunningWord]]
     """Where it was asked for: all words, numbers and symbols in their order; the first 100,000."""
     prompt_words: NotRequired[list[PromptWord]]

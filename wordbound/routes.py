@@ -213,9 +213,13 @@ class Routes:
         words: bool | None = None,
         readings: bool | None = None,
         schema: Mapping[str, Any] | None = None,
+        names: Literal["keep"] | None = None,
+        inflected: bool | None = None,
+        sentences: bool | None = None,
     ) -> Call[answers.CheckReport]:
         """Check which words of a text are in a list."""
         given = {"new_words": new_words, "words": words, "readings": readings, "schema": schema}
+        given |= {"names": names, "inflected": inflected, "sentences": sentences}
         return _post("/v1/vocabularies/check", text=text, vocab=vocab, **given)
 
     @_route
@@ -302,7 +306,7 @@ class Routes:
 
     @_route
     def document_text(self, file: bytes, name: str | None = None) -> Call[str]:
-        """Read the text of a DOCX, EPUB, PDF, Markdown or plain text file."""
+        """Read the text of a DOCX, ODT, EPUB, PDF, HTML, subtitle, Markdown or plain text file."""
         options = {"content": file, "params": drop_none({"name": name})}
         return Call("POST", "/v1/documents/text", lambda answer: str(read_json(answer)["text"]), options)
 

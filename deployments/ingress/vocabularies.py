@@ -107,7 +107,15 @@ def add_vocabularies(routes: Routes, settings: Settings, backend: Backend, backl
         """Which words of a text are in a list, and where those are that are not: what ``wordbound check`` writes."""
         asked = await read_checked(request, limits, partial(read_check, limits=limits), MAX_CHECK_BYTES)
         question = AskCheck(
-            asked.spec, asked.text, asked.form, asked.new_words, asked.with_words, asked.schema, asked.with_readings
+            asked.spec,
+            asked.text,
+            asked.form,
+            asked.new_words,
+            asked.with_words,
+            asked.schema,
+            asked.with_readings,
+            asked.with_sentences,
+            asked.leniency,
         )
         answer = await ask(request, question, asked.list_param)
         headers = _PAGE_HEADERS if asked.form == "html" else None

@@ -3,7 +3,7 @@ exercises from one.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, Field
 from typing_extensions import override
@@ -22,6 +22,7 @@ from vocab.errors import StructureError
 from vocab.lists.wordlists import unspaced_language
 from vocab.marks import APOSTROPHES
 from vocab.matching.structure.schema import PreparedSchema, prepare
+from vocab.text.checker import Leniency
 from vocab.text.formats import Format
 from vocab.text.units import word_pattern
 
@@ -221,6 +222,13 @@ class CheckRequest(VocabularyFields):
     readings: bool | None = None
     """Whether each of the ``words`` has its ``reading``: of Chinese in pinyin, of Japanese in hiragana. With ``html``
     they stand above the words."""
+    names: Literal["keep"] | None = None
+    """``keep`` has names that are not listed counted apart: words with a capital inside a sentence, or that the list
+    has with a capital only. Not of German, nor of languages without capitals."""
+    inflected: bool | None = None
+    """Whether ``extra_words`` and ``new_words`` count with the endings of their language too."""
+    sentences: bool | None = None
+    """Whether the answer says of each sentence which words are not in the list, as ``sentences``."""
     schema_: Annotated[JsonSchema | None, Field(alias="schema")] = None
     """The text is JSON of this JSON schema: the strings that it does not fix are checked, and each word that is not
     allowed has the JSON ``pointer`` to its string; for ``json``."""
@@ -236,6 +244,8 @@ class CheckedText(NamedTuple):
     with_words: bool
     schema: PreparedSchema | None
     with_readings: bool
+    with_sentences: bool
+    leniency: Leniency
     list_param: str
 
 
@@ -271,8 +281,14 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
         raise BadRequestError("'readings' needs 'words', or 'format' to be 'html'.", "readings")
     if request.schema_ is not None and form != "json":
         raise BadRequestError(f"'schema' needs 'format' to be 'json', and it is '{form}'.", "schema")
+    sentences = bool(request.sentences)
+    if sentences and (form != "json" or request.schema_ is not None):
+        raise BadRequestError("'sentences' needs 'format' to be 'json', and no 'schema'.", "sentences")
+    leniency = Leniency(folds=True, inflected=bool(request.inflected), keep_names=request.names is not None)
     try:
         schema = None if request.schema_ is None else prepare(request.schema_)
     except StructureError as error:
         raise BadRequestError(f"'schema' cannot stand beside a word list: {error}.", "schema") from None
-    return CheckedText(spec, request.text, form, new_words, with_words, schema, with_readings, request.list_param)
+    return CheckedText(
+        spec, request.text, form, new_words, with_words, schema, with_readings, sentences, leniency, request.list_param
+    )

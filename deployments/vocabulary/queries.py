@@ -36,7 +36,7 @@ from vocab.matching.structure.schema import PreparedSchema
 from vocab.options import Case, ListOptions
 from vocab.readings import check_readings, has_readings, readings_of
 from vocab.text.changes import PromptWord
-from vocab.text.checker import ListForms, TextChecker
+from vocab.text.checker import Leniency, ListForms, TextChecker
 from vocab.text.formats import MAX_PLACES, Format, NamedReport, render_reports
 from vocab.text.prompt_words import REACH, PromptReader, language_list
 
@@ -85,6 +85,8 @@ class AskCheck(NamedTuple):
     with_words: bool = False
     schema: PreparedSchema | None = None
     with_readings: bool = False
+    with_sentences: bool = False
+    leniency: Leniency = Leniency(folds=True)
 
 
 Question: TypeAlias = AskVocabularies | AskWords | AskCheck
@@ -233,11 +235,13 @@ class ListQueries:
         text, pointers = asked.text, tuple[str, ...]()
         if asked.schema is not None:
             text, pointers = listed_strings(asked.schema, text)
-        report = replace(checker.check(text, with_lemmas=asked.with_words), prompt_words=prompt_words)
+        report = checker.check(text, leniency=asked.leniency, with_lemmas=asked.with_words)
+        report = replace(report, prompt_words=prompt_words)
         if asked.with_readings:
             words = report.words[:MAX_PLACES] if asked.form == "json" else report.words
             report = replace(report, readings=readings_of(text, [word[:2] for word in words], word_list.language))
-        return render_reports([NamedReport(None, report, pointers)], asked.form).encode()
+        named = NamedReport(None, report, pointers)
+        return render_reports([named], asked.form, with_sentences=asked.with_sentences).encode()
 
     def _prompt_words(self, spec: VocabularySpec, found: _CachedList | None = None) -> tuple[PromptWord, ...]:
         found = found or self._load(spec)

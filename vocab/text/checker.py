@@ -28,7 +28,7 @@ from vocab.text.forms import (
     has_possessives,
     is_elision,
 )
-from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Note, TextReport, new_key
+from vocab.text.report import ALLOWED, NOT_MISSING, NUMBER, UNLISTED, CheckedWord, Note, TextReport, new_key
 from vocab.text.units import HIDDEN_CHARACTER, SYMBOL, runs_of, unit_pattern, word_pattern
 
 if TYPE_CHECKING:
@@ -69,6 +69,23 @@ class _Found(NamedTuple):
     @property
     def is_allowed(self) -> bool:
         return self.reason in ALLOWED
+
+
+class Leniency(NamedTuple):
+    """What a check lets pass besides the list as it is spelt, and what it counts apart.
+
+    Attributes:
+        folds: Words that are unlisted as spelt get a second look, folded (``vocab.text.folding``).
+        inflected: Added and new words count with the endings of their language (``vocab.text.endings``).
+        keep_names: Names that are unlisted are counted apart (``vocab.text.names``).
+    """
+
+    folds: bool = False
+    inflected: bool = False
+    keep_names: bool = False
+
+
+EXACT: Final = Leniency()
 
 
 class TextChecker:
@@ -126,17 +143,34 @@ class TextChecker:
 
         return NearestWords(self._list, self._n_words, self._left_out, self._extra_words)
 
-    def check(self, text: str, *, with_lemmas: bool = False, with_notes: bool = True) -> TextReport:
+    def check(
+        self, text: str, *, leniency: Leniency = EXACT, with_lemmas: bool = False, with_notes: bool = True
+    ) -> TextReport:
         """Check a text: report its words, whether each is allowed, and with notes what is known of the others.
 
         Raises:
             ListTooLargeError: Too many entries with blanks begin with the words of the text.
+            OptionsError: The language has not what ``leniency`` asks for.
         """
-        words = list(self._words(text) if self._cut is None else self._segments(text, self._cut))
+        num_tries = [0]
+        words = self._all_words(text, num_tries, leniency)
+        if leniency.folds and not (text.isascii() and "`" not in text and "SS" not in text):
+            words = self._look_again(text, words, num_tries, leniency)
+        if leniency.keep_names:
+            from vocab.text.names import check_names, names_in, without_possessive
+
+            check_names(self._language)
+            names = set(names_in(text, (word for word in words if word.reason not in NOT_MISSING), self._ranks))
+            words = [
+                word._replace(reason="name")
+                if word.reason in _REPLACEABLE and without_possessive(text[word.start : word.end]) in names
+                else word
+                for word in words
+            ]
         notes: dict[str, Note] = {}
         # Short words of thousands of characters have no near ones.
         for word in words if self._cut is None and with_notes else ():
-            if not word.is_allowed and not word.is_symbol and (written := text[word.start : word.end]) not in notes:
+            if word.reason in UNLISTED and (written := text[word.start : word.end]) not in notes:
                 if len(notes) >= self._max_noted:
                     break
                 notes[written] = self._nearest.note(unicodedata.normalize("NFC", written), word.rank)
@@ -155,8 +189,47 @@ class TextChecker:
             for spelling, word in by_spelling.items()
         }
 
-    def _words(self, text: str) -> Iterator[CheckedWord]:
-        done = num_tries = after_word = 0
+    def _all_words(self, text: str, num_tries: list[int], leniency: Leniency) -> list[CheckedWord]:
+        words = list(self._words(text, num_tries) if self._cut is None else self._segments(text, self._cut))
+        if not leniency.inflected:
+            return words
+        from vocab.text.endings import bases_of, check_endings
+
+        check_endings(self._language)
+        for place, word in enumerate(words):
+            if word.reason in _REPLACEABLE:
+                bases = bases_of(unicodedata.normalize("NFC", text[word.start : word.end]), self._language)
+                found = (self._find(base, True) for base in bases)
+                base = next((base for base in found if base.reason in ("added", "new")), None)
+                words[place] = word if base is None else CheckedWord(word.start, word.end, *base)
+        return words
+
+    def _look_again(
+        self, text: str, words: Sequence[CheckedWord], num_tries: list[int], leniency: Leniency
+    ) -> list[CheckedWord]:
+        """Look up the words that are not allowed as they are spelt once more, folded, with what they are joined to."""
+        from vocab.text.folding import EDGE, JOINT, foldings
+
+        settled, first = list[CheckedWord](), 0
+        while first < len(words):
+            last = first + 1
+            if self._cut is None:
+                while last < len(words) and JOINT.fullmatch(text, words[last - 1].end, words[last].start):
+                    last += 1
+            own, first = words[first:last], last
+            if not all(word.reason in NOT_MISSING for word in own):
+                begin, stop = own[0].start, own[-1].end
+                wide = begin - (text[begin - 1 : begin] in EDGE), stop + (text[stop : stop + 1] in EDGE)
+                for start, end in dict.fromkeys((wide, (begin, stop))):
+                    for folded in foldings(text[start:end], self._language):
+                        found = self._all_words(folded, num_tries, leniency)
+                        if _is_better(found, own) and (moved := _moved(found, folded, text[start:end], start)):
+                            own = moved
+            settled += own
+        return settled
+
+    def _words(self, text: str, num_tries: list[int]) -> Iterator[CheckedWord]:
+        done = after_word = 0
         for match in unit_pattern().finditer(text):
             start, end = match.span()
             if start < done:
@@ -166,8 +239,8 @@ class TextChecker:
             # A symbol between a sentence and the next one is no word of either.
             starts = not after_word or self._starts_sentence(text[after_word:start])
             if self._phrases and (shapes := self._phrases.get(fold_case(word))):
-                num_tries += len(shapes)
-                if num_tries > MAX_TRIES:
+                num_tries[0] += len(shapes)
+                if num_tries[0] > MAX_TRIES:
                     raise ListTooLargeError(
                         "Too many entries with blanks or marks begin with words of this text: name fewer, or send a "
                         "part of the text."
@@ -328,6 +401,31 @@ def _keep(known: dict[Key, Value], key: Key, value: Value) -> None:
         known.clear()
     known[key] = value
 
+
+def _is_better(words: Sequence[CheckedWord], spelt: Sequence[CheckedWord]) -> bool:
+    """Return whether words are all allowed, or known to the list where none is allowed as it is spelt."""
+    reasons, before = {word.reason for word in words}, {word.reason for word in spelt}
+    if not words or before <= NOT_MISSING or reasons <= NOT_MISSING:
+        return bool(words) and not before <= NOT_MISSING
+    return before.isdisjoint(NOT_MISSING) and not before.isdisjoint(_STRANGE) and reasons.isdisjoint(_STRANGE)
+
+
+def _moved(words: Sequence[CheckedWord], folded: str, text: str, start: int) -> list[CheckedWord]:
+    """Return the words of a folded text where they are in the text; none where that is not known."""
+    if len(folded) == len(text):
+        places = [(word.start, word.end) for word in words]
+    else:
+        places = [(0, len(text))] if len(words) == 1 and words[0][:2] == (0, len(folded)) else []
+    return [
+        CheckedWord(start + first, start + last, word.rank, "spelling", word.key)
+        if word.reason in ("listed", "capitals") and text[first:last] != folded[word.start : word.end]
+        else word._replace(start=start + first, end=start + last)
+        for word, (first, last) in zip(words, places, strict=False)
+    ]
+
+
+_STRANGE: Final = frozenset(("unknown", "symbol"))
+_REPLACEABLE: Final = frozenset(("unknown", "rare"))
 
 _SENTENCE_START: Final = re.compile(
     rf"[\n\r]|[{re.escape(marks.SENTENCE_MARKS)}][{re.escape(marks.CLOSING_QUOTES + marks.APOSTROPHES)}]*\s"

@@ -35,10 +35,10 @@ class NamedReport(NamedTuple):
     pointers: tuple[str, ...] = ()
 
 
-def render_reports(checked: Sequence[NamedReport], form: Format) -> str:
-    """Write reports: as a line of JSON each, as one table, or as one page."""
+def render_reports(checked: Sequence[NamedReport], form: Format, *, with_sentences: bool = False) -> str:
+    """Write reports: as a line of JSON each, with their sentences where asked for, as one table, or as one page."""
     if form == "json":
-        return "".join(map(_json_line, checked))
+        return "".join(_json_line(named, with_sentences=with_sentences) for named in checked)
     return _csv(checked) if form == "csv" else "".join(_page(checked))
 
 
@@ -69,10 +69,11 @@ def why(word: CheckedWord) -> str:
     """Return why a word is not allowed, for people."""
     if word.reason == "rare":
         return f"rank {word.rank:,}"
-    return {"excluded": "left out", "new": "new", "symbol": "a symbol"}.get(word.reason, "not in the list")
+    known = {"excluded": "left out", "new": "new", "name": "a name", "symbol": "a symbol"}
+    return known.get(word.reason, "not in the list")
 
 
-def _json_line(named: NamedReport) -> str:
+def _json_line(named: NamedReport, *, with_sentences: bool) -> str:
     report = named.report
     lines = TextLines(report.text)
     record: dict[str, Any] = {
@@ -94,6 +95,12 @@ def _json_line(named: NamedReport) -> str:
         "new": [_word(named, lines, word) for word in report.new[:MAX_PLACES]],
         "new_words": [{"word": word, "count": count} for word, count in report.num_of_declared.items()],
     }
+    record["num_names"] = report.num_names
+    record["names"] = [{"word": word, "count": count} for word, count in report.names.items()]
+    if with_sentences:
+        record["num_sentences"] = len(report.sentences)
+        record["num_sentences_with_one"] = sum(len(lacking) == 1 for *_, lacking in report.sentences)
+        record["sentences"] = [_sentence(report, lines, *one) for one in report.sentences[:MAX_PLACES]]
     if report.prompt_words is not None:
         record["prompt_words"] = [word.as_json() for word in report.prompt_words]
     if report.lemmas is not None:
@@ -135,12 +142,24 @@ def _word(named: NamedReport, lines: TextLines, word: CheckedWord) -> dict[str, 
     }
 
 
+def _sentence(report: TextReport, lines: TextLines, start: int, end: int, lacking: Sequence[CheckedWord]) -> Any:
+    unlisted = list(map(report.spelling, lacking))
+    place = {
+        "start": start,
+        "end": end,
+        "line": lines.of(start)[0],
+        "num_unlisted": len(unlisted),
+        "unlisted": unlisted,
+    }
+    return place | ({"text": report.text[start:end]} if len(unlisted) == 1 else {})
+
+
 def _csv(checked: Sequence[NamedReport]) -> str:
     table: list[Sequence[object]] = [FIELDS]
     for named in checked:
         report = named.report
         lines = TextLines(report.text)
-        rows = (word for word in report.words if not word.is_allowed)
+        rows = (word for word in report.words if not word.is_allowed and word.reason != "name")
         for word in islice(rows, MAX_PLACES):
             record = _word(named, lines, word)
             nearest = "; ".join(listed["word"] for listed in record.pop("nearest"))
@@ -211,6 +230,7 @@ def _figures(report: TextReport) -> Iterator[str]:
     for tag, label, words in (
         ("mark", "not in the list", report.not_allowed),
         ("ins", "new", report.new if report.num_of_declared else []),
+        ("i", "names", [word for word in report.words if word.reason == "name"]),
     ):
         if words or tag == "mark":
             num_distinct = len({word.key for word in words})
@@ -232,7 +252,7 @@ def _mark_words(report: TextReport) -> Iterator[str]:
             band = f"b{band_of(word.rank) + 1}"
             yield spelling if word.reason == "number" else f'<span class="{band}">{spelling}</span>'
         else:
-            tag = "ins" if word.reason == "new" else "mark"
+            tag = {"new": "ins", "name": "i"}.get(word.reason, "mark")
             yield f'<{tag} title="{html.escape(_hint(report, word))}">{spelling}</{tag}>'
         done = word.end
     yield html.escape(report.text[done:], quote=False)

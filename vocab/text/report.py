@@ -1,7 +1,7 @@
 """What a text is made of: its words, which of them are listed, and the counts."""
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from vocab.answers import Reason
     from vocab.text.changes import PromptWord
 
-ALLOWED: Final[frozenset["Reason"]] = frozenset(("listed", "capitals", "added", "number"))
+ALLOWED: Final[frozenset["Reason"]] = frozenset(("listed", "capitals", "spelling", "added", "number"))
 
-_NOT_MISSING: Final = ALLOWED | {"new"}
+NOT_MISSING: Final = ALLOWED | {"new", "name"}
+
+UNLISTED: Final[frozenset["Reason"]] = frozenset(("rare", "excluded", "unknown", "new"))
 
 BANDS: Final = (500, 1_000, 2_000, 3_000, 5_000, 10_000)
 """The largest rank of each band of a report."""
@@ -131,6 +133,16 @@ class TextReport:
         return self._num_by_reason["new"]
 
     @property
+    def num_names(self) -> int:
+        """Return the number of running words that are names, where these are counted apart."""
+        return self._num_by_reason["name"]
+
+    @cached_property
+    def names(self) -> Mapping[str, int]:
+        """Count the names, by spelling."""
+        return Counter(self.spelling(word) for word in self.words if word.reason == "name")
+
+    @property
     def num_distinct_words(self) -> int:
         return len(self._by_key)
 
@@ -138,9 +150,10 @@ class TextReport:
     def num_distinct_allowed(self) -> int:
         return len({word.key for word in self._running if word.reason in ALLOWED})
 
-    @property
-    def num_distinct_new(self) -> int:
-        return sum(map(bool, self.num_of_declared.values()))
+    @cached_property
+    def num_distinct_apart(self) -> int:
+        """Return the number of different words that are new or names."""
+        return len({word.key for word in self._running if word.reason in ("new", "name")})
 
     @cached_property
     def bands(self) -> Sequence[Band]:
@@ -151,21 +164,25 @@ class TextReport:
 
     @property
     def coverage(self) -> float | None:
-        """Return the share of running words and symbols that are allowed, new words aside; None without words."""
+        """Return the share of running words and symbols that are allowed, new words and names aside; None without
+        words."""
         if not self.num_words:
             return None
-        num_others = self.num_words - self.num_new + self.num_symbols
+        num_others = self.num_words - self.num_new - self.num_names + self.num_symbols
         return self.num_allowed / num_others if num_others else 1.0
 
     @property
     def coverage_with_new(self) -> float | None:
-        """Return the share of running words and symbols that are allowed or new; None without words."""
-        return (self.num_allowed + self.num_new) / (self.num_words + self.num_symbols) if self.num_words else None
+        """Return the share of running words and symbols that are allowed or new, names aside; None without words."""
+        if not self.num_words:
+            return None
+        num_others = self.num_words - self.num_names + self.num_symbols
+        return (self.num_allowed + self.num_new) / num_others if num_others else 1.0
 
     @cached_property
     def not_allowed(self) -> list[CheckedWord]:
-        """Return the words that are neither allowed nor new, symbols among them."""
-        return [word for word in self.words if word.reason not in _NOT_MISSING]
+        """Return the words that are neither allowed nor new nor names, symbols among them."""
+        return [word for word in self.words if word.reason not in NOT_MISSING]
 
     @cached_property
     def new(self) -> list[CheckedWord]:
@@ -181,6 +198,18 @@ class TextReport:
     def has_exactly_the_new_words(self) -> bool:
         """Return whether the words that the list does not allow are exactly those that were declared to be new."""
         return not self.not_allowed and all(self.num_of_declared.values())
+
+    @cached_property
+    def sentences(self) -> Sequence[tuple[int, int, Sequence[CheckedWord]]]:
+        """Return where each sentence is, and the first of each of its different words that the list lacks, new too."""
+        from vocab.text.sentences import sentence_spans
+
+        spans = sentence_spans(self.text)
+        lacking: list[dict[str, CheckedWord]] = [{} for _ in spans]
+        for word in self.words:
+            if word.reason in UNLISTED:
+                lacking[bisect_right(spans, (word.start, len(self.text))) - 1].setdefault(word.key, word)
+        return [(*span, [*words.values()]) for span, words in zip(spans, lacking, strict=True)]
 
     def spelling(self, word: CheckedWord) -> str:
         """Return a word as the text has it."""

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from vocab.errors import DocumentError, EmptyWordListError, StructureError
 from vocab.lists.wordlists import WordList, load_word_list, words_of_file
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 from vocab.text.changes import ListChanges, PromptWord, words_and_forms
-from vocab.text.checker import ListForms, TextChecker
+from vocab.text.checker import Leniency, ListForms, TextChecker
 from vocab.text.formats import FORMATS, NamedReport, TextLines, format_counts, percent, render_reports, why
 from vocab.text.report import CheckedWord, TextReport
 from wordbound.cli import DONE, NOT_AS_ASKED, STANDARD_INPUT
@@ -25,7 +26,8 @@ def check(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...", help="Plain text in UTF-8, Markdown, DOCX, EPUB or PDF; - is standard input."
+            metavar="FILE...",
+            help="Plain text in UTF-8, Markdown, HTML, subtitles, DOCX, ODT, EPUB or PDF; - is standard input.",
         ),
     ],
     named: LocalList,
@@ -45,6 +47,16 @@ def check(
     readings: Annotated[
         bool, typer.Option("--readings", help="How words are read: Chinese in pinyin, Japanese in hiragana.")
     ] = False,
+    keep_names: Annotated[
+        bool, typer.Option("--keep-names", help="Count names that are not listed apart, by their capitals.")
+    ] = False,
+    inflected: Annotated[
+        bool, typer.Option("--inflected", help="Extra and new words count with the endings of their language too.")
+    ] = False,
+    sentences: Annotated[
+        bool,
+        typer.Option("--sentences", help="Which sentences have exactly one word that is not listed; with --json all."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write a report of every file, a line of JSON each.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write the words that are not allowed as CSV.")] = False,
     as_html: Annotated[bool, typer.Option("--html", help="Write the texts as a page, their words marked.")] = False,
@@ -59,9 +71,12 @@ def check(
         raise typer.BadParameter("--schema goes with --json, or with neither")
     if readings and as_csv:
         raise typer.BadParameter("--readings goes with --json or --html, or with neither")
+    if sentences and (as_csv or as_html or schema is not None):
+        raise typer.BadParameter("--sentences goes with --json, or with neither, and not with --schema")
     word_list = named.load()
     changes = named.load_changes()
     changes.check(word_list.language)
+    leniency = Leniency(folds=True, inflected=inflected, keep_names=keep_names)
     if readings:
         from vocab.readings import check_readings, readings_of
 
@@ -78,7 +93,8 @@ def check(
     texts = [(name, _read(name)) for name in files]
     checked = []
     for name, text, pointers in list(_strings_of(texts, schema)) if schema else [(*text, ()) for text in texts]:
-        report = replace(checker.check(text, with_lemmas=readings), prompt_words=allowed)
+        report = checker.check(text, leniency=leniency, with_lemmas=readings)
+        report = replace(report, prompt_words=allowed)
         if readings:
             spans = [word[:2] for word in report.words]
             report = replace(report, readings=readings_of(text, spans, word_list.language))
@@ -86,10 +102,10 @@ def check(
     for form, is_asked in flags.items():
         if is_asked:
             # Bytes, for the same output on every system.
-            sys.stdout.buffer.write(render_reports(checked, form).encode())
+            sys.stdout.buffer.write(render_reports(checked, form, with_sentences=sentences).encode())
     if not any(flags.values()):
         for one in checked:
-            print("\n".join(_lines(*one)))
+            print("\n".join([*_lines(*one), *(_sentences(one.report) if sentences else ())]))
     raise typer.Exit(NOT_AS_ASKED if any(one.report.not_allowed for one in checked) else DONE)
 
 
@@ -149,13 +165,15 @@ def _lines(name: str | None, report: TextReport, pointers: tuple[str, ...]) -> I
     if report.coverage is None:
         yield f"{heading}; there are no words"
     else:
-        num_others = report.num_distinct_words - report.num_distinct_new
+        num_others = report.num_distinct_words - report.num_distinct_apart
         distinct = report.num_distinct_allowed / num_others if num_others else 1.0
         share = percent(report.coverage)
         yield f"{heading}; {share} of the words are in the list, {percent(distinct)} of the different ones"
     if report.num_of_declared:
         unused = [word for word, count in report.num_of_declared.items() if not count]
         yield f"  {report.num_new:,} words are new" + (f"; not used: {', '.join(unused)}" if unused else "")
+    if report.names:
+        yield f"  {report.num_names:,} names: {', '.join(report.names)}"
     least = 0
     for band in report.bands:
         if band.num_words:
@@ -178,3 +196,14 @@ def _lines(name: str | None, report: TextReport, pointers: tuple[str, ...]) -> I
         reading = f" {reading}" if (reading := readings.get(first)) else ""
         shown = f"    {report.spelling(first)}{reading}  ({why(first)}{number}; {place})"
         yield shown + (f" -> {nearest}" if nearest else "")
+
+
+def _sentences(report: TextReport) -> Iterator[str]:
+    """Yield how many sentences have no unlisted word, one or more, and those with one."""
+    lines = TextLines(report.text)
+    number = Counter(min(len(lacking), 2) for *_, lacking in report.sentences)
+    yield f"  sentences: {number[0]:,} in words of the list, {number[1]:,} with one other, {number[2]:,} with more"
+    for start, end, lacking in report.sentences:
+        if len(lacking) == 1:
+            line, column = lines.of(start)
+            yield f"    {line}:{column}  {report.spelling(lacking[0])}: {' '.join(report.text[start:end].split())}"

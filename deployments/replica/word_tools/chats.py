@@ -1,7 +1,7 @@
 """The chats that a word tool asks for while it answers one request, and the names that its list is to have."""
 
 import itertools
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -11,10 +11,8 @@ from deployments.replica.engine.node_lists import NodeList
 from deployments.replica.word_tools.task import ToolTask
 from deployments.settings.limits import MAX_CHANGED_WORDS, MAX_WORD_CHARS
 from deployments.settings.service import Settings
-from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.text.changes import fold
-from vocab.text.report import TextReport
-from vocab.text.sentences import sentence_spans
+from vocab.text.names import names_in
 
 Chat = Callable[[TextRequest], AsyncGenerator[Answer, None]]
 
@@ -71,29 +69,6 @@ def names_to_add(text: str, spec: VocabularySpec, listed: NodeList) -> list[str]
     left_out = {fold(word, listed.language) for word in spec.exclude_words}
     return [
         name
-        for name in names_in(text, report, frozenset(listed.listed.word_list.words))
+        for name in names_in(text, report.not_allowed, frozenset(listed.listed.word_list.words))
         if fold(name, listed.language) not in left_out and len(name) <= MAX_WORD_CHARS
     ][: max(MAX_CHANGED_WORDS - len(spec.extra_words), 0)]
-
-
-_POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)
-
-
-def names_in(text: str, report: TextReport, known: Set[str]) -> list[str]:
-    """Return the names of a checked text, sorted, without the English 's.
-
-    A word at the beginning of a sentence is one where the text has it inside a sentence too, or where the ``known``
-    words, a list's that has capitals, have it with a capital only.
-    """
-    starts = [start for start, _ in sentence_spans(text)]
-    inside: set[str] = set()
-    first: set[str] = set()
-    for word in report.not_allowed:
-        written = text[word.start : word.end]
-        # A circled letter is upper case too.
-        if not (written[:1].isupper() and written[:1].isalpha()) or word.reason == "excluded":
-            continue
-        start = max((start for start in starts if start <= word.start), default=0)
-        name = written[:-2] if written.endswith(_POSSESSIVES) else written
-        (inside if any(map(str.isalnum, text[start : word.start])) else first).add(name)
-    return sorted(inside | {name for name in first if name in known and name.lower() not in known})

@@ -33,7 +33,7 @@ from tests.deployments.ingress.test_refusals import (
 from tests.deployments.stand_in import StandIn
 from wordbound.cli import app
 
-TEXT = "\ufeff😀 The cat’s <b>xyzzy</b>;\r\nl'été, teh elephant: 42 \u05e9\u05dc\u05d5\u05dd e\u0301"
+TEXT = "\ufeff😀 The cat’s <b>xyzzy</b>; Zoë don´t.\r\nl'été, teh elephant: 42 \u05e9\u05dc\u05d5\u05dd e\u0301"
 
 
 @pytest.fixture(autouse=True)
@@ -51,12 +51,19 @@ def check_at_the_command_line(*options: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("form", "vocab", "options"),
+    ("form", "vocab", "options", "fields"),
     [
-        ("json", EN, "--lang en --words 1000"),
-        ("csv", {"lang": "lv", "level": "top-500"}, "--lang lv --level top-500"),
-        ("json", EN | {"prompt_words": "Elephants"}, "--lang en --words 1000 --prompt-words Elephants"),
-        ("html", {"lang": "da", "n_words": 900}, "--lang da --words 900"),
+        ("json", EN, "--lang en --words 1000", {}),
+        ("csv", {"lang": "lv", "level": "top-500"}, "--lang lv --level top-500", {}),
+        ("json", EN | {"prompt_words": "Elephants"}, "--lang en --words 1000 --prompt-words Elephants", {}),
+        ("html", {"lang": "da", "n_words": 900}, "--lang da --words 900", {}),
+        ("html", EN, "--lang en --words 1000 --keep-names", {"names": "keep"}),
+        (
+            "json",
+            EN,
+            "--lang en --words 1000 --keep-names --inflected --sentences",
+            {"names": "keep", "inflected": True, "sentences": True},
+        ),
     ],
 )
 def test_a_report_has_the_bytes_of_the_command_line(
@@ -64,11 +71,12 @@ def test_a_report_has_the_bytes_of_the_command_line(
     form: str,
     vocab: dict[str, Any],
     options: str,
+    fields: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     text = TEXT.removeprefix("\ufeff")
-    answer = front.post(CHECK, {"text": text, "vocab": vocab, "format": form})
+    answer = front.post(CHECK, {"text": text, "vocab": vocab, "format": form, **fields})
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(TEXT.encode())))
     assert check_at_the_command_line("-", *options.split(), f"--{form}") == 1
     assert answer.content == capsysbinary.readouterr().out

@@ -128,6 +128,7 @@ def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_pa
     front.batches.service = world.service
     vocab = {"lang": "en", "n_words": 99, "prompt_words": "a map"}
     checked = {"text": "The horse saw xyzzy 42 zzz", "vocab": vocab, "new_words": ["zzz"], "words": True}
+    checked |= {"names": "keep", "sentences": True, "inflected": True}
     report = front.post("/v1/vocabularies/check", checked).json()
     assert report.keys() == made["components"]["schemas"]["CheckReport"]["properties"].keys()
     prompt = {"prompt": "Tell me a story.", "max_new_tokens": 9, "vocab_lang": "en", "vocab_n_words": 1000}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.vocab.documents.books import STORY, docx, epub, pdf
+from tests.vocab.documents.books import STORY, docx, epub, html_page, odt, pdf, srt, vtt
 from tests.wordbound.cli.conftest import Run
 from wordbound.cli import DONE, NOT_AS_ASKED
 
@@ -127,15 +127,64 @@ def test_new_words_are_counted_apart(folder: Path, run: Run) -> None:
     assert run(*FIVE, "--new-words", "none.txt").output == run(*FIVE).output
 
 
+def test_names_are_counted_apart(folder: Path, run: Run) -> None:
+    (folder / "story.txt").write_text("The cat sat on Anna. Tom sat on Tom, the cat on Anna's xyzzy.", encoding="utf-8")
+    done = run(*FIVE, "--lang", "en", "--keep-names")
+    lines = done.stdout.splitlines()
+    assert (done.exit_code, lines[1]) == (NOT_AS_ASKED, "  4 names: Anna, Tom, Anna's")
+    assert lines[0].endswith("90.0% of the words are in the list, 80.0% of the different ones")
+    assert [line.split()[0] for line in lines[lines.index("  not in the list:") + 1 :]] == ["xyzzy"]
+    refused = run("check", "story.txt", "--lang", "de", "--keep-names")
+    assert "which has capitals at all nouns: add them as 'extra_words'" in refused.output
+
+
+def test_words_of_ones_own_count_with_their_endings(folder: Path, run: Run) -> None:
+    (folder / "story.txt").write_text("Annin kissa, Matin kissa.", encoding="utf-8")
+    (folder / "words.txt").write_text("kissa\n", encoding="utf-8")
+    (folder / "extra.txt").write_text("Anni\nMatti\n", encoding="utf-8")
+    command = ("check", "story.txt", "--list", "words.txt", "--lang", "fi", "--extra-words", "extra.txt")
+    assert (run(*command).exit_code, run(*command, "--inflected").exit_code) == (NOT_AS_ASKED, DONE)
+
+
+def test_sentences_are_counted_by_their_unlisted_words(folder: Path, run: Run) -> None:
+    (folder / "story.txt").write_text(
+        "The cat sat.\nThe xyzzy sat on the xyzzy. It is\nthe cat.\nTHE  plugh, sat!", encoding="utf-8"
+    )
+    done = run(*FIVE, "--sentences")
+    assert done.stdout.splitlines()[-3:] == [
+        "  sentences: 2 in words of the list, 2 with one other, 1 with more",
+        "    2:1  xyzzy: The xyzzy sat on the xyzzy.",
+        "    4:1  plugh: THE plugh, sat!",
+    ]
+    report = json.loads(run(*FIVE, "--sentences", "--json").stdout)
+    assert (report["num_sentences"], report["num_sentences_with_one"]) == (5, 2)
+    assert [sentence["num_unlisted"] for sentence in report["sentences"]] == [0, 1, 2, 0, 1]
+    assert report["sentences"][1] == {
+        "start": 13, "end": 40, "line": 2, "num_unlisted": 1, "unlisted": ["xyzzy"],
+        "text": "The xyzzy sat on the xyzzy.",
+    }  # fmt: skip
+    assert "--sentences goes with --json" in run(*FIVE, "--sentences", "--html").output
+
+
+def test_a_word_counts_as_listed_in_another_spelling(folder: Path, run: Run) -> None:
+    (folder / "story.txt").write_text("Thé cat · ﬁsh don´t", encoding="utf-8")
+    (folder / "words.txt").write_text("cat\nfish\ndon't\n", encoding="utf-8")
+    report = json.loads(run("check", "story.txt", "--list", "words.txt", "--lang", "en", "--json").stdout)
+    assert [(word["word"], word["reason"]) for word in report["allowed"]] == [
+        ("cat", "listed"), ("ﬁsh", "spelling"), ("don´t", "spelling"),
+    ]  # fmt: skip
+    assert [word["word"] for word in report["not_allowed"]] == ["Thé"]
+
+
 def test_other_kinds_of_files_are_read(folder: Path, run: Run) -> None:
-    names = ("story.docx", "story.epub", "story.pdf")
-    for name, make in zip(names, (docx, epub, pdf), strict=True):
+    names = ("story.docx", "story.epub", "story.pdf", "story.odt", "story.html", "story.srt", "story.vtt")
+    for name, make in zip(names, (docx, epub, pdf, odt, html_page, srt, vtt), strict=True):
         (folder / name).write_bytes(make(STORY))
     done = run("check", *names, "--list", "words.txt", "--json")
     reports = [json.loads(line) for line in done.stdout.splitlines()]
     counts = [{name: value for name, value in report.items() if name.startswith("num_")} for report in reports]
     assert done.exit_code == NOT_AS_ASKED
-    assert counts[0] == counts[1] == counts[2]
+    assert all(count == counts[0] for count in counts)
     (folder / "story.md").write_text("The `xyzzy` cat [sat](https://example.org).", encoding="utf-8")
     assert run("check", "story.md", "--list", "words.txt").exit_code == DONE
 
