@@ -11,6 +11,8 @@ VocabularyError
 │   └── ListTooLargeError       400
 │       └── ChangesTooLargeError  400
 ├── OptionsError                400  the caller's mistake
+│   ├── NamesError              400
+│   └── InflectionError         400
 ├── StructureError              400  the caller's mistake
 ├── TokenBudgetError            400  the caller's mistake
 ├── PrefillError                400  the caller's mistake
@@ -71,6 +73,14 @@ class WordListFolderError(VocabularyError):
 
 class OptionsError(VocabularyError):
     """Options contradict one another, or a word is both added and left out."""
+
+
+class NamesError(OptionsError):
+    """The names of a language cannot be told from its other words."""
+
+
+class InflectionError(OptionsError):
+    """The endings of a language are not known; the message lists the languages with endings."""
 
 
 class StructureError(VocabularyError):

@@ -150,7 +150,7 @@ class TextChecker:
 
         Raises:
             ListTooLargeError: Too many entries with blanks begin with the words of the text.
-            OptionsError: The language has not what ``leniency`` asks for.
+            NamesError, InflectionError: The language has not what ``leniency`` asks for.
         """
         num_tries = [0]
         words = self._all_words(text, num_tries, leniency)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from vocab.errors import OptionsError
+from vocab.errors import InflectionError
 from vocab.lists.cleaned import lowercase
 from vocab.lists.tags import RELATIVES
 from vocab.marks import APOSTROPHES
@@ -32,10 +32,12 @@ def _tables() -> dict[str, tuple[frozenset[str], list[list[str]]]]:
 
 
 def check_endings(language: str) -> None:
-    """Raise ``OptionsError`` for a language whose endings are not known."""
+    """Raise ``InflectionError`` for a language whose endings are not known."""
     if RELATIVES.get(language, language) not in _tables():
         known = " ".join(sorted(_tables()))
-        raise OptionsError(f"'inflected' needs the endings of {language!r}: leave it out, or name a list of {known}.")
+        raise InflectionError(
+            f"'inflected' needs the endings of {language!r}: leave it out, or name a list of {known}."
+        )
 
 
 def bases_of(word: str, language: str) -> Iterator[str]:

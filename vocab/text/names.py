@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Container, Iterable
 from typing import Final
 
-from vocab.errors import OptionsError
+from vocab.errors import NamesError
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.text.report import CheckedWord
 from vocab.text.sentences import sentence_spans
@@ -17,10 +17,10 @@ _NO_CAPITALS: Final = frozenset({"ar", "bn", "fa", "he", "hi", "ja", "ko", "ta",
 
 
 def check_names(language: str) -> None:
-    """Raise ``OptionsError`` for a language whose capitals do not tell names."""
+    """Raise ``NamesError`` for a language whose capitals do not tell names."""
     if language == "de" or language in _NO_CAPITALS:
         why = "has no capitals" if language in _NO_CAPITALS else "has capitals at all nouns"
-        raise OptionsError(f"'names' cannot be told in {language!r}, which {why}: add them as 'extra_words' instead.")
+        raise NamesError(f"'names' cannot be told in {language!r}, which {why}: add them as 'extra_words' instead.")
 
 
 def without_possessive(word: str) -> str:

@@ -133,9 +133,9 @@ async def test_what_goes_wrong_behind_each_route_has_its_status_and_no_secret() 
 SAID: list[tuple[str, dict[str, Any], str, str]] = [
     (CHAT, {"vocab": EN, "max_tokens": FEWEST_TOKENS - 1}, "max_tokens", f"at least {FEWEST_TOKENS}"),
     (CHECK, {"readings": True, "words": True}, "readings", "zh, zh-Hant, ja"),
-    (CHECK, {"names": "keep", "vocab": {"lang": "de"}}, "vocab", "'de', which has capitals at all nouns"),
-    (CHECK, {"names": "keep", "vocab": {"lang": "ar"}}, "vocab", "'ar', which has no capitals"),
-    (CHECK, {"inflected": True, "vocab": {"lang": "th"}}, "vocab", "'inflected' needs the endings of 'th'"),
+    (CHECK, {"names": "keep", "vocab": {"lang": "de"}}, "names", "'de', which has capitals at all nouns"),
+    (CHECK, {"names": "keep", "vocab": {"lang": "ar"}}, "names", "'ar', which has no capitals"),
+    (CHECK, {"inflected": True, "vocab": {"lang": "th"}}, "inflected", "'inflected' needs the endings of 'th'"),
     (CHECK, {"sentences": True, "format": "html"}, "sentences", "needs 'format' to be 'json'"),
     (CHECK, {"sentences": True, "schema": CARD, "text": "{}"}, "sentences", "and no 'schema'"),
     (CHECK, {"schema": CARD, "text": "{}"}, "text", "the text does not fit the schema"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vocab.errors import OptionsError
+from vocab.errors import InflectionError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
@@ -66,5 +66,5 @@ def test_new_words_count_with_their_endings_and_listed_ones_stay_as_they_are() -
 
 def test_a_language_without_endings_is_refused() -> None:
     for lang in ("zh", "th", "und", "xx"):
-        with pytest.raises(OptionsError, match="leave it out, or name a list of be bg"):
+        with pytest.raises(InflectionError, match="leave it out, or name a list of be bg"):
             checked(lang, ["a"], "a")
