@@ -229,7 +229,9 @@ HOSTILE: Mapping[str, Callable[[], bytes]] = {
     "a page in a number that is too long": lambda: b"<!doctype html>one &#" + b"1" * 100_000,
     "a page that is very deep": lambda: b"<!doctype html>one" + b"<svg><rt>" * 200_000,
     "an ODT of many blanks": lambda: odt_of('<text:p>one<text:s text:c="999999999"/></text:p>' * 100),
-    "an ODT that is very deep": lambda: odt_of("<text:span>" * 100_000 + "one" + "</text:span>" * 100_000),
+    "an ODT that is very deep": lambda: odt_of(
+        f"<text:p>{'<text:span>' * 100_000}one{'</text:span>' * 100_000}</text:p>"
+    ),
     "subtitles of numbers": lambda: b"1\n00:00:01,000 --> 00:00:02,000\none\n" + b"1\n" * 300_000,
     "subtitles of marks": lambda: b"WEBVTT\n\n00:01.000 --> 00:02.000\none " + b"<a {\\a <rt>" * 100_000,
     "a text of words that are all cut": lambda: b"a-\n" * 300_000,
