@@ -49,6 +49,42 @@ class VocabularyWords(TypedDict):
     data: list[VocabularyWord]
 
 
+class ReadEntry(TypedDict):
+    rank: int
+    """From 1; the words of one row share it."""
+    word: str
+    level: str | None
+    """The lowest that stands beside it."""
+    forms: list[str]
+    line: int
+    sheet: str | None
+    """Of a file with several."""
+
+
+class LeftOutRow(TypedDict):
+    line: int
+    text: str
+    reason: str
+    sheet: str | None
+
+
+class ReadVocabulary(TypedDict):
+    object: Literal["vocabulary.entries"]
+    entries: list[ReadEntry]
+    num_ranks: int
+    levels: list[str]
+    """The lowest first."""
+    columns: dict[str, str]
+    """Which column each of ``word``, ``level``, ``reading`` and ``forms`` was: its name, or its number."""
+    shapes: list[str]
+    """What was read in a special way, in words for people."""
+    encoding: str | None
+    left_out: list[LeftOutRow]
+    """The first rows of which no word was taken."""
+    num_left_out: int
+    """All of them."""
+
+
 class NearestWord(TypedDict):
     word: str
     rank: int | None

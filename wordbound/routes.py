@@ -204,6 +204,14 @@ class Routes:
         return _get(f"/v1/vocabularies/{quote(list_id, safe='')}/words", q=q, offset=offset, limit=limit)
 
     @_route
+    def read_words(
+        self, file: bytes, name: str | None = None, *, lang: str | None = None
+    ) -> Call[answers.ReadVocabulary]:
+        """Read the words of a file: plain lines, CSV, TSV, XLSX or an export of Anki."""
+        options = {"content": file, "params": drop_none({"name": name, "lang": lang})}
+        return Call("POST", "/v1/vocabularies/read", read_json, options)
+
+    @_route
     def check(
         self,
         text: str,

@@ -1,4 +1,4 @@
-"""The routes of files: a text or exercises as a file, and the text of a document.
+"""The routes of files: a text or exercises as a file, the text of a document, and the entries of a word list.
 
 A process of its own reads each file (``file_process``): one that is made to take long, or much memory, ends with it.
 """
@@ -12,6 +12,7 @@ import signal
 import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 from urllib.parse import quote
@@ -39,7 +40,9 @@ from deployments.protocol.documents import (
 from deployments.protocol.openapi import BINARY, BYTES
 from deployments.settings.limits import MAX_CHECK_BYTES, Limits
 from deployments.settings.service import Settings
+from vocab.answers import ReadVocabulary
 from vocab.documents.zipped import DAMAGED
+from vocab.lists.wordlists import language_of, language_tag
 
 DOCUMENTS_AT_ONCE: Final = 4
 """Of one ingress, all keys together. Costs a thread each, which shares the interpreter with all streams."""
@@ -55,6 +58,9 @@ FILES_AT_ONCE: Final = 4
 
 MAX_NAME_CHARS: Final = 255
 
+MAX_WORDS_BYTES: Final = 32 * 2**20
+"""Of the answer about a file of words. A line of a list makes 100 bytes."""
+
 logger = logging.getLogger("ray.serve.wordbound")
 
 
@@ -63,6 +69,18 @@ def add_documents(routes: Routes, settings: Settings, backlog: Backlog) -> None:
     limits = settings.limits
     readers = _FileReaders(limits)
     places = Places(DOCUMENTS_AT_ONCE)
+    file_places = Places(FILES_AT_ONCE)
+
+    async def read_file(request: Request, query: Mapping[str, str], words_of: str | None = None) -> str:
+        """Read the body, a file, in a child process: its text, or its words in JSON."""
+        name = query.get("name", "")
+        if len(name) > MAX_NAME_CHARS or "\0" in name:
+            raise BadRequestError(f"'name' must be a file's name of at most {MAX_NAME_CHARS} characters.", "name")
+        state = request.state
+        readers.check_time_left(state.owner)
+        data = await read_body(request, limits.max_file_bytes, limits.max_body_s)
+        reading = readers.read(data, name, words_of, state.owner, state.request_id)
+        return await unless_client_leaves(request.receive, reading)
 
     @routes.add("POST", "/v1/documents", body=DocumentRequest, answer={DOCX: BINARY}, part="chat", places=places)
     async def make_document(request: Request) -> Response:
@@ -95,19 +113,33 @@ def add_documents(routes: Routes, settings: Settings, backlog: Backlog) -> None:
         answer=DocumentText,
         query={"name": {"type": "string", "description": "The file's name."}},
         part="chat",
-        places=Places(FILES_AT_ONCE),
+        places=file_places,
     )
     async def read_document_text(request: Request) -> Response:
         """The text of a file, as ``wordbound check`` reads it. The body is the file; its bytes say of what kind."""
-        name = read_query(request, ("name",)).get("name", "")
-        if len(name) > MAX_NAME_CHARS or "\0" in name:
-            raise BadRequestError(f"'name' must be a file's name of at most {MAX_NAME_CHARS} characters.", "name")
-        state = request.state
-        readers.check_time_left(state.owner)
-        data = await read_body(request, limits.max_file_bytes, limits.max_body_s)
-        reading = readers.text_of(data, name, state.owner, state.request_id)
-        text = await unless_client_leaves(request.receive, reading)
+        text = await read_file(request, read_query(request, ("name",)))
         return WholeAnswer(JSONResponse({"text": text}).body, "application/json", backlog)
+
+    @routes.add(
+        "POST",
+        "/v1/vocabularies/read",
+        body={BYTES: BINARY},
+        answer=ReadVocabulary,
+        query={
+            "name": {"type": "string", "description": "The file's name."},
+            "lang": {"type": "string", "description": "The language of its words."},
+        },
+        part=None,
+        places=file_places,
+    )
+    async def read_vocabulary(request: Request) -> Response:
+        """The words of a file: plain lines, CSV, TSV, XLSX or an export of Anki, as a list file of them is read. The
+        body is the file."""
+        query = read_query(request, ("name", "lang"))
+        with api_errors(request, "lang"):
+            language = language_of(language_tag(query["lang"])) if query.get("lang") else ""
+        words = await read_file(request, query, language)
+        return WholeAnswer(words.encode(), "application/json", backlog)
 
 
 def _as_file(title: str | None, ending: str) -> dict[str, str]:
@@ -145,8 +177,8 @@ class _FileReaders:
                 math.floor(over_s * 60 / most) + 1,
             )
 
-    async def text_of(self, data: bytes, name: str, owner: str, request_id: str) -> str:
-        """Extract the text of a file in a child process, when it is its key's turn.
+    async def read(self, data: bytes, name: str, words_of: str | None, owner: str, request_id: str) -> str:
+        """Read a file in a child process, when it is its key's turn: its text, or the words of a language in JSON.
 
         Raises:
             BadRequestError: It cannot be read, takes too long, or has more text than can be checked.
@@ -158,7 +190,7 @@ class _FileReaders:
             # Of a process that does not say what it took, for it was ended: with one thread it is no more than this.
             started, used_s = time.monotonic(), None
             try:
-                status, used_s, said = await self._read_in_process(data, name)
+                status, used_s, said = await self._read_in_process(data, name, words_of)
             finally:
                 used_s = time.monotonic() - started if used_s is None else used_s
                 self._used_s[owner] = self._used_seconds(owner) + used_s, time.monotonic()
@@ -178,13 +210,13 @@ class _FileReaders:
         used_s, when = self._used_s.get(owner, (0.0, 0.0))
         return max(0.0, used_s - (time.monotonic() - when) * self._limits.max_file_s_per_minute / 60)
 
-    async def _read_in_process(self, data: bytes, name: str) -> tuple[int, float | None, str]:
+    async def _read_in_process(self, data: bytes, name: str, words_of: str | None) -> tuple[int, float | None, str]:
         """Read a file in a child process, killed after ``max_file_s``: exit status, CPU seconds, text or reason.
 
         The seconds are None where the process does not say them.
         """
         process = await asyncio.create_subprocess_exec(
-            *command(name, self._limits.max_file_s, MAX_CHECK_BYTES),
+            *command(name, self._limits.max_file_s, MAX_CHECK_BYTES if words_of is None else MAX_WORDS_BYTES, words_of),
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,

@@ -1,10 +1,11 @@
 """Read a file in a process of its own, which has nothing to give away and ends at its limits.
 
 It takes the file from standard input. The first line of its output is the processor time that it took, in seconds;
-then comes the text, or half a line that says why there is none, where the exit status is ``REFUSED``. A process that a
-signal ended has reached a limit, or crashed.
+then comes its text, or the entries of a word list in JSON, or half a line that says why there is none, where the exit
+status is ``REFUSED``. A process that a signal ended has reached a limit, or crashed.
 """
 
+import json
 import resource
 import sys
 from collections.abc import Mapping
@@ -33,25 +34,27 @@ _BOOTSTRAP: Final = (
 )
 
 
-def command(name: str, max_cpu_s: float, max_text_bytes: int) -> list[str]:
-    """Return the command line of a process that reads a file of this name.
+def command(name: str, max_cpu_s: float, max_text_bytes: int, words_of: str | None = None) -> list[str]:
+    """Return the command line of a process that reads a file of this name, as text or as words of a language.
 
     It is isolated from the variables and the folder of the user; it finds this package where this process did.
     """
     root = str(Path(__file__).parents[2])
-    return [sys.executable, "-IB", "-c", _BOOTSTRAP, root, name, str(max_cpu_s), str(max_text_bytes)]
+    limits = (str(max_cpu_s), str(max_text_bytes))
+    return [sys.executable, "-IB", "-c", _BOOTSTRAP, root, name, *limits, *([] if words_of is None else [words_of])]
 
 
 def main() -> None:
     """Run the file reader's process: a file on standard input; its CPU time, then text or reason, on output."""
-    _, _, name, max_cpu_s, max_text_bytes = sys.argv
+    _, _, name, max_cpu_s, max_text_bytes, *words_of = sys.argv
     soft = max(1, round(float(max_cpu_s)))
     for kind, most in {**_LIMITS, resource.RLIMIT_CPU: soft}.items():
         resource.setrlimit(kind, (most, most + (kind == resource.RLIMIT_CPU)))
     status = 0
     try:
         # What no UTF-8 can hold is in damaged files only.
-        said = text_of(sys.stdin.buffer.read(), name).encode("utf-8", "replace")
+        data = sys.stdin.buffer.read()
+        said = (_words_in(data, name, *words_of) if words_of else text_of(data, name)).encode("utf-8", "replace")
         if len(said) > int(max_text_bytes):
             raise DocumentError(f"it has more than {int(max_text_bytes):,} bytes of text; send a part of it")
     except (DocumentError, MemoryError) as error:
@@ -61,3 +64,10 @@ def main() -> None:
     sys.stdout.buffer.write(b"%.3f\n%b" % (used.ru_utime + used.ru_stime, said))
     sys.stdout.flush()
     sys.exit(status)
+
+
+def _words_in(data: bytes, name: str, language: str) -> str:
+    # Only such a file needs what reads it.
+    from vocab.lists.list_reader import read_list
+
+    return json.dumps(read_list(data, name, language).as_json(), ensure_ascii=False, separators=(",", ":"))

@@ -60,7 +60,8 @@ class ListMembers(Body):
     level: LevelName | None = None
     """A named level instead: ``top-1000``, ``A2``, ``ngsl-1``. ``lang`` may be left out where it is of one language."""
     unit: Unit | None = None
-    """What has a rank of its own: each ``form`` (the default), or each ``lemma`` with all its forms."""
+    """What has a rank of its own: each ``form`` (the default), or each ``lemma`` with all its forms; words of your own
+    get those of the language's built-in list."""
     safe: bool | None = None
     """Whether profanity is left out of a language's built-in list; by default it is."""
     words: Annotated[list[Word], Field(min_length=1), AtMost("max_list_words"), AfterValidator(_check_bytes)] | None = (
@@ -128,10 +129,10 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
                 "a list by 'lang' and leave 'words' out.",
                 "vocab.safe",
             )
-        if self.words is not None and self.unit == "lemma":
+        if self.words is not None and self.unit == "lemma" and self.lang is None:
             raise BadRequestError(
-                "'vocab.unit' cannot be 'lemma' beside 'words', for only a language's own list is grouped by lemmas: "
-                "leave 'unit' out, or name a list by 'lang' and leave 'words' out.",
+                "'vocab.unit' can be 'lemma' beside 'words' only where 'lang' says of which language they are, for its "
+                "forms: name it by 'lang', or leave 'unit' out.",
                 "vocab.unit",
             )
         if self.prompt_words and self.words is not None and self.lang is None:

@@ -152,7 +152,8 @@ class Vocabulary:
         """Compile a vocabulary's list, or find it; for a bad list file return its last good version."""
         if spec.words is not None or spec.lang is None:
             words = spec.words or ()
-            return await self._compile(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words), owner)
+            job = CompileList(spec.lang, words, spec.unit)
+            return await self._compile(("inline", spec.lang, spec.unit, _digest(words)), job, owner)
         name = (spec.lang, spec.unit)
         stamp = await asyncio.to_thread(stamp_of, spec.lang, self._settings.wordlist_dir)
         # Of a file all is made at once: it may be replaced before the rest is asked for.

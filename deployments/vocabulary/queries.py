@@ -19,7 +19,8 @@ from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.limits import MAX_CHANGED_WORDS, Limits
 from vocab.errors import VocabularyError
-from vocab.lists.lemmas import KnownLemmas, group_by_lemma
+from vocab.lists.known_lemmas import KnownLemmas
+from vocab.lists.lemmas import rank_by_lemma
 from vocab.lists.levels import levels_here
 from vocab.lists.wordlists import (
     Unit,
@@ -129,7 +130,7 @@ def _read_list(folder: Path | None, lang: str, safe: bool, unit: Unit, case: Cas
     """Read a list; its stamp tells the cache one version of a file from the next."""
     word_list = load_word_list(lang, folder, safe=safe)
     if unit == "lemma":
-        word_list = group_by_lemma(word_list)
+        word_list = rank_by_lemma(word_list)
     # What reading leaves has cycles, and long lists of few objects would lie there for hours: 100 MB each.
     gc.collect()
     # Numbers and marks make no difference to the words.
@@ -253,7 +254,8 @@ class ListQueries:
     def _load(self, spec: VocabularySpec) -> _CachedList:
         """Return a list, from the cache or read; a client's own list is not cached."""
         if spec.words is not None or spec.lang is None:
-            return _CachedList(inline_word_list(spec.words or (), spec.lang), spec.options)
+            own = inline_word_list(spec.words or (), spec.lang)
+            return _CachedList(rank_by_lemma(own) if spec.unit == "lemma" else own, spec.options)
         stamp = stamp_of(spec.lang, self._folder)
         return self._read_list(self._folder, spec.lang, spec.safe, spec.unit, spec.case, stamp)
 

@@ -19,7 +19,7 @@ from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGU
 from tools.lists.hand import FULL, fold
 from tools.lists.packages import npm_folder, python_folder, read_json
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
-from vocab.lists.lemmas import DICTIONARY_OF
+from vocab.lists.known_lemmas import DICTIONARY_OF
 
 COUNTRIES: Final = {
     "ar": ("ar_AA", "ar_SA"), "bg": ("bg_BG",), "bn": ("bn_BD",), "ca": ("es_CA",), "cs": ("cs_CZ",), "da": ("da_DK",),

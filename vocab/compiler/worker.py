@@ -45,8 +45,8 @@ from vocab.compiler.compile_process import WorkerCommand
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.compiler.warm_up import warm_up
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
-from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, paths_in
+from vocab.lists.lemmas import group_by_lemma, rank_by_lemma
+from vocab.lists.wordlists import OWN_SOURCES, WordList, inline_word_list, load_word_list, paths_in
 from vocab.matching.list_kinds import StatesMaker, change_list, list_builder
 from vocab.text.changes import ListChanges, entries_left_out
 
@@ -115,14 +115,16 @@ class ListCompiler:
     def _word_list(self, job: CompileList) -> WordList:
         """Return the list that a job names, or make one of its words; built-in lists are cached."""
         if job.words is not None:
-            return inline_word_list(job.words, job.lang)
+            own = inline_word_list(job.words, job.lang)
+            return rank_by_lemma(own) if job.unit == "lemma" else own
         name = job.lang or ""
         key = name, job.unit, job.safe
         word_list = self._lists.get(key)
         if word_list is None or self._is_file(name):
             word_list = load_word_list(name, self._wordlist_dir, safe=job.safe)
             if job.unit == "lemma":
-                word_list = group_list_by_lemma(word_list, self._store)
+                is_own = word_list.source in OWN_SOURCES
+                word_list = rank_by_lemma(word_list) if is_own else group_list_by_lemma(word_list, self._store)
             if word_list.source != "file":
                 self._lists[key] = word_list
         return word_list

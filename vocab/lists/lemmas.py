@@ -4,21 +4,22 @@ simplemma maps forms to lemmas, by a dictionary per language and rules for words
 of its own. A lemma that is not listed itself is not added.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from simplemma.strategies import DefaultStrategy, DictionaryLookupStrategy
+from simplemma.strategies import DefaultStrategy
 from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
 
-from vocab.errors import NoLemmasError
+from vocab.errors import NoLemmasError, UnknownLanguageError
 from vocab.lists.cleaned import lowercase
-from vocab.lists.wordlists import WordList
+from vocab.lists.irregular import irregular_forms
+from vocab.lists.japanese import forms_of, lemmas_of_forms
+from vocab.lists.known_lemmas import DICTIONARY_OF
+from vocab.lists.wordlists import OWN_SOURCES, WordList, list_name, load_word_list
 from vocab.marks import APOSTROPHES, BLANK
-
-DICTIONARY_OF: Final = {"sh": "hbs", "sr": "hbs", "hr": "hbs", "bs": "hbs", "fil": "tl", "no": "nb"}
-"""simplemma's name of a language where lists have another."""
 
 _NO_APOSTROPHES: Final = dict.fromkeys(map(ord, APOSTROPHES))
 
@@ -29,6 +30,51 @@ _GERMAN: Final = frozenset({"de", "lb"})
 def lemma_languages() -> list[str]:
     """Return the languages whose lemmas are known, sorted."""
     return sorted({*SUPPORTED_LANGUAGES, *DICTIONARY_OF, "ja"})
+
+
+def rank_by_lemma(word_list: WordList) -> WordList:
+    """Return a list by lemma: a built-in one grouped (``group_by_lemma``), one's own with the forms of its words.
+
+    A word of one's own list brings, at its rank, the forms that the language's built-in list has of it, so at most
+    100,000 in all. A word that is itself a form, "went", brings none.
+
+    Raises:
+        NoLemmasError: As ``group_by_lemma``, or there is no built-in list of the language.
+    """
+    if word_list.source not in OWN_SOURCES:
+        return group_by_lemma(word_list)
+    language = word_list.language
+    try:
+        forms_of_lemma = _forms_of(list_name(language, None))
+    except UnknownLanguageError:
+        raise _no_lemmas(word_list.lang) from None
+    ranks = dict[str, int]()
+    own = list(word_list.ranked())
+    for rank, word in own:
+        ranks.setdefault(word, rank)
+    for rank, word in own:
+        for form in (*forms_of_lemma(word), *irregular_forms(word, language)):
+            ranks.setdefault(form, rank)
+    ordered = sorted(ranks, key=ranks.__getitem__)
+    return replace(word_list, words=tuple(ordered), ranks=tuple(ranks[word] for word in ordered))
+
+
+@lru_cache(maxsize=2)
+def _forms_of(language: str) -> Callable[[str], Sequence[str]]:
+    """Return a function from a lemma to its forms in the language's built-in list, which takes seconds to make."""
+    if (code := code_of(language)) is None:
+        raise _no_lemmas(language)
+    built_in = load_word_list(language, None, safe=False)
+    if language == "ja":
+        listed = frozenset(built_in.words)
+        return lambda word: forms_of(word, listed)
+    lemmas = _Lemmas(code, built_in)
+    by_lemma = defaultdict[str, list[str]](list)
+    for word in built_in.words:
+        for lemma in lemmas.of(word):
+            by_lemma[lemma].append(word)
+    several = {lemma: tuple(forms) for lemma, forms in by_lemma.items() if forms != [lemma]}
+    return lambda word: several.get(word) or several.get(lowercase(word, language), ())
 
 
 def group_by_lemma(word_list: WordList) -> WordList:
@@ -43,19 +89,14 @@ def group_by_lemma(word_list: WordList) -> WordList:
     if word_list.ranks is not None:
         return word_list
     lemmas_of: Callable[[str], tuple[str, ...]]
-    code = DICTIONARY_OF.get(word_list.language, word_list.language)
+    code = code_of(word_list.language)
     if code == "ja":
-        from vocab.lists.japanese import lemmas_of_forms
-
         known = lemmas_of_forms(word_list.words)
         lemmas_of = lambda word: known.get(word, (word,))  # noqa: E731
-    elif code in SUPPORTED_LANGUAGES:
+    elif code is not None:
         lemmas_of = _Lemmas(code, word_list).of
     else:
-        raise NoLemmasError(
-            f"There are no lemmas for {word_list.lang!r}: leave out unit 'lemma', or choose a list of one of these "
-            f"languages: {', '.join(lemma_languages())}."
-        )
+        raise _no_lemmas(word_list.lang)
     rank_of_lemma: dict[str, int] = {}
     ranks = [
         min(rank_of_lemma.setdefault(lemma, len(rank_of_lemma)) for lemma in lemmas_of(word))
@@ -71,25 +112,17 @@ def group_by_lemma(word_list: WordList) -> WordList:
     )
 
 
-class KnownLemmas:
-    """The lemmas that simplemma's dictionary of a language has, without rules for other words; none of a language
-    without a dictionary."""
+def code_of(language: str) -> str | None:
+    """Return simplemma's name of a language, or "ja"; None where the lemmas are not known."""
+    code = DICTIONARY_OF.get(language, language)
+    return code if code == "ja" or code in SUPPORTED_LANGUAGES else None
 
-    def __init__(self, language: str) -> None:
-        code = DICTIONARY_OF.get(language, language)
-        self._code = code if code in SUPPORTED_LANGUAGES else None
-        # A factory of its own: simplemma's keeps eight dictionaries for good.
-        self._strategy = DictionaryLookupStrategy(DefaultDictionaryFactory(cache_max_size=1))
 
-    @staticmethod
-    @lru_cache(maxsize=1)
-    def of_language(language: str) -> "KnownLemmas":
-        """Return the known lemmas of a language, cached until another language is asked for."""
-        return KnownLemmas(language)
-
-    def of(self, word: str) -> str | None:
-        """Return the lemma of a word, in these or other capitals; None where it is not known."""
-        return None if self._code is None else self._strategy.get_lemma(word, self._code)
+def _no_lemmas(lang: str) -> NoLemmasError:
+    return NoLemmasError(
+        f"There are no lemmas for {lang!r}: leave out unit 'lemma', or choose a list of one of these languages: "
+        f"{', '.join(lemma_languages())}."
+    )
 
 
 class _Lemmas:

@@ -8,19 +8,22 @@ published. A level is all words up to it, so that A2 holds A1.
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from vocab.csv_cells import read_cell, write_csv
-from vocab.errors import InvalidWordListError, UnknownLevelError
+from vocab.errors import DocumentError, InvalidWordListError, UnknownLevelError
 from vocab.lists.entries import clean_entry
+from vocab.lists.japanese import GRAMMAR, forms_of
+from vocab.lists.list_reader import Entry, LeftOut, ReadList, level_of
+from vocab.lists.shapes import folded
+from vocab.lists.tables import MAX_FILE_BYTES, read_bytes
 from vocab.lists.tags import RENAMED
 from vocab.lists.wordlists import language_of, language_tag, paths_in
-
-MAX_FILE_BYTES: Final = 16 * 2**20
-"""Of a file of levels. Costs ten times its size while it is read. The longest published list has 1 MB."""
 
 COLUMNS: Final = ("word", "level", "forms")
 FORM_MARK: Final = ";"
@@ -101,7 +104,11 @@ FAMILIES: Final = (
         "grade", "list of your own by school years", (), tuple(map(str, range(1, 13))), "grade-",
         "your own", "your own file",
     ),
+    Family("levels", "list of your own with its own levels", (), (), "levels-", "your own", "your own file"),
 )  # fmt: skip
+
+OWN_LEVELS: Final = FAMILIES[-1]
+"""Has the levels of its file, in its order; its name by itself means all of them."""
 
 LEVEL_NAMES: Final = (*BANDS, *(name for family in FAMILIES for name in family.level_names))
 
@@ -169,6 +176,18 @@ def levels_here(folder: Path | None) -> Iterator[tuple[str, str, tuple[str, ...]
         if languages := languages_here(family, folder):
             for name in family.level_names:
                 yield name, family.title, languages
+    own = defaultdict[str, list[str]](list)
+    for language in languages_here(OWN_LEVELS, folder):
+        path = find_level_file(OWN_LEVELS, language, folder)
+        for level in levels_of(OWN_LEVELS, [] if path is None else read_levels(path)):
+            own[OWN_LEVELS.prefix + level].append(language)
+    for name, found in own.items():
+        yield name, OWN_LEVELS.title, tuple(found)
+
+
+def levels_of(family: Family, rows: Iterable[LevelRow]) -> tuple[str, ...]:
+    """Return the levels of a family's file, the lowest first; none of a list that is one level."""
+    return family.levels or (tuple(dict.fromkeys(row.level for row in rows)) if family is OWN_LEVELS else ())
 
 
 def languages_here(family: Family, folder: Path | None) -> tuple[str, ...]:
@@ -189,10 +208,11 @@ def find_level_file(family: Family, language: str, folder: Path | None) -> Path 
 
 def _family(level: str, lang: str | None) -> tuple[Family, str]:
     """Find the family and language that a level's name means; raise ``UnknownLevelError`` for none."""
-    if level not in LEVEL_NAMES:
-        raise UnknownLevelError(f"There is no level {level[:40]!r}. Known levels: {', '.join(LEVEL_NAMES)}.")
+    if level not in LEVEL_NAMES and not level.startswith(OWN_LEVELS.prefix):
+        known = ", ".join((*LEVEL_NAMES, OWN_LEVELS.prefix + "…"))
+        raise UnknownLevelError(f"There is no level {level[:40]!r}. Known levels: {known}.")
     # "A1" is CEFR-J's in English, and Kelly's in other languages.
-    families = [family for family in FAMILIES if level in family.level_names or level in family.levels]
+    families = [family for family in FAMILIES if level in family.level_names or level in family.levels] or [OWN_LEVELS]
     if lang is None:
         family = families[0]
         if family.only_language is None:
@@ -208,8 +228,11 @@ def _family(level: str, lang: str | None) -> tuple[Family, str]:
 
 def _words_up_to(level: str, family: Family, path: Path) -> tuple[str, ...]:
     rows = read_levels(path)
-    if family.levels:
-        wanted = family.levels[: family.levels.index(level) + 1]
+    levels = levels_of(family, rows)
+    if levels and level != family.name:
+        if level not in levels:
+            raise UnknownLevelError(f"{path.name} has no level {level[:40]!r}, only {', '.join(levels)[:200]}.")
+        wanted = levels[: levels.index(level) + 1]
         rows = [row for row in rows if row.level in wanted]
     words = tuple(dict.fromkeys(word for row in rows for word in (row.word, *row.forms)))
     if not words:
@@ -223,8 +246,7 @@ def read_levels(path: Path) -> list[LevelRow]:
     Raises:
         InvalidWordListError: It is too large, not UTF-8, has no column ``word``, or a cell cannot be a word.
     """
-    with path.open("rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
+    data = read_bytes(path)
     if len(data) > MAX_FILE_BYTES:
         raise InvalidWordListError(f"{path.name}: more than {MAX_FILE_BYTES} bytes.")
     try:
@@ -241,8 +263,8 @@ def read_levels(path: Path) -> list[LevelRow]:
 def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[LevelRow]:
     for cells in reader:
         try:
-            word = clean_entry(read_cell(cells["word"] or ""))
-            forms = [clean_entry(form) for form in read_cell(cells.get("forms") or "").split(FORM_MARK)]
+            word = clean_entry(folded(read_cell(cells["word"] or "")))
+            forms = [clean_entry(folded(form)) for form in read_cell(cells.get("forms") or "").split(FORM_MARK)]
         except InvalidWordListError as error:
             raise InvalidWordListError(f"{name}, line {reader.line_num}: {error}") from None
         if word:
@@ -252,3 +274,103 @@ def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[LevelRow]:
 def write_levels(rows: Sequence[LevelRow]) -> str:
     """Write rows as a file of levels, in CSV."""
     return write_csv([COLUMNS, *((row.word, row.level, FORM_MARK.join(row.forms)) for row in rows)])
+
+
+_NGSL_BAND: Final = 1_000
+"""Words of each level of the NGSL, whose table has their order and no levels."""
+
+_LEVEL_CELLS: Final = {
+    "hsk2": re.compile(r"(?:old-|^(?:hsk)?[ _]?(?:2\.0)?[ _-]*(?:level|band)?[ _-]*)([1-6])(?![\d.])"),
+    "hsk3": re.compile(r"(?:new-|^(?:hsk)?[ _]?(?:3\.0)?[ _-]*(?:level|band)?[ _-]*)([1-9])(?![\d.])"),
+    "jlpt": re.compile(r"(?:\bn|jlpt[ _-]n?|^)([1-5])\b"),
+    "grade": re.compile(r"(?<!\d)(1[0-2]|[1-9])(?!\d)"),
+    "ngsl": re.compile(r"(?<!\d)([1-3])(?!\d)"),
+}
+"""Levels as published tables write them: "HSK 1", "3", "7-9", "new-4", "N5", "JLPT JLPT_5", "Grade 3"."""
+
+
+def rows_of_family(
+    read: ReadList, family: Family, language: str, forms: Mapping[str, Sequence[str]]
+) -> tuple[list[LevelRow], list[LeftOut]]:
+    """Return the words of a published list with their levels, the lowest level first, and the rows left out.
+
+    Args:
+        read: The list.
+        family: Whose it is.
+        language: Of its words.
+        forms: Other forms of a word, by the word.
+
+    Raises:
+        DocumentError: There are no such levels, or not in this language, or no word has one.
+    """
+    if family.languages and language not in family.languages:
+        there = ", ".join(family.languages)
+        raise DocumentError(f"the {family.title} is not for {language!r}, only for {there}: choose --family levels")
+    levels = family.levels or (tuple(read.levels) if family is OWN_LEVELS else ())
+    if (levels and "level" not in read.columns and not read.levels and family.name != "ngsl") or (
+        family is OWN_LEVELS and not levels
+    ):
+        raise DocumentError("it has no levels: no column of them, no sheets or headings named for them")
+    best = list[tuple[int, Entry]]()
+    left_out = list(read.left_out)
+    for entry in read.entries:
+        if not levels:
+            place = 0
+        elif family.name == "ngsl" and not entry.levels:
+            place = min((entry.rank - 1) // _NGSL_BAND, len(levels) - 1)
+        elif found := [place for cell in entry.levels for place in _levels_in(cell, family, levels)]:
+            place = min(found)
+        else:
+            named = ", ".join(entry.levels)
+            reason = f"level {named} is beyond those of {family.name}: {', '.join(levels)}" if named else "no level"
+            left_out.append(LeftOut(entry.line, entry.word, reason, entry.sheet))
+            continue
+        best.append((place, entry))
+    if not best:
+        raise DocumentError(f"no word with a level of {family.name}: {', '.join(levels)}")
+    rows = [
+        LevelRow(
+            entry.word,
+            levels[place] if levels else "",
+            tuple(dict.fromkeys(form for form in (*forms.get(entry.word, ()), *entry.forms) if form != entry.word)),
+        )
+        for place, entry in sorted(best, key=lambda one: one[0])
+    ]
+    return rows, left_out
+
+
+def _levels_in(cell: str, family: Family, levels: Sequence[str]) -> list[int]:
+    """Return the places of the levels that a cell names."""
+    pattern = _LEVEL_CELLS.get(family.name)
+    if pattern is None:
+        return [levels.index(level)] if (level := level_of(cell)) in levels else []
+    found = pattern.findall(cell.casefold().replace("–", "-"))
+    if family.name == "jlpt":
+        return [levels.index(f"N{number}") for number in found]
+    return [min(int(number), len(levels)) - 1 for number in found]
+
+
+def with_japanese_forms(rows: Sequence[LevelRow], listed: Container[str]) -> list[LevelRow]:
+    """Return rows of Japanese words with the forms of verbs and adjectives, and before them the grammar's words.
+
+    Vocabularies have dictionary forms only, and neither particles nor the endings that a text cuts off as words.
+
+    Args:
+        rows: The lowest level first.
+        listed: The words of the reference dictionary.
+    """
+    inflected = [
+        row._replace(
+            forms=tuple(
+                form
+                for form in dict.fromkeys(
+                    (*row.forms, *(form for word in (row.word, *row.forms) for form in forms_of(word, listed)))
+                )
+                if form != row.word
+            )
+        )
+        for row in rows
+    ]
+    named = {row.word for row in rows}
+    grammar = [LevelRow(word, rows[0].level) for word in GRAMMAR if word in listed and word not in named]
+    return [*grammar, *inflected]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from vocab.errors import (
+    DocumentError,
     EmptyWordListError,
     InvalidWordListError,
     UnknownLanguageError,
@@ -141,7 +142,7 @@ def load_word_list(lang: str, wordlist_dir: Path | None, *, safe: bool = True) -
     lang = list_name(lang, wordlist_dir)
     files = list_files(wordlist_dir)
     if lang in files:
-        return WordList(lang, words_of_file(files[lang], unspaced_language(lang)), "file")
+        return read_list_file(files[lang], lang)
     words, ranks = read_list(FOLDER / f"{lang}.xz", safe=safe)
     return WordList(lang, words, "cleaned", ranks)
 
@@ -318,29 +319,41 @@ def paths_in(wordlist_dir: Path | None) -> list[Path]:
         ) from None
 
 
-def words_of_file(path: Path, unspaced: str | None = None) -> tuple[str, ...]:
-    """Read the words of a list file, in its order; ``unspaced`` as in ``clean_entry``.
+def read_list_file(path: Path, name: str) -> WordList:
+    """Read a list file, in its order: words one a line, or what ``list_reader`` makes of a table.
+
+    Words of one row share a rank with their forms. Apostrophes, hyphens and wide letters are read as the usual ones.
+
+    Args:
+        path: The file.
+        name: The list's, which may begin with its language.
 
     Raises:
-        InvalidWordListError: A line of the file cannot be a word.
+        InvalidWordListError: The file cannot be read, or a row of it cannot be a word.
         EmptyWordListError: No word is left.
     """
-    from vocab.lists.entries import clean_entry
+    # Only a file needs what reads it.
+    from vocab.lists.list_reader import read_list
+    from vocab.lists.tables import read_bytes
 
-    # Read as bytes: only a line feed ends a line, and one damaged line is reported by its number.
-    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
-    words: dict[str, None] = {}
-    for number, raw in enumerate(lines, start=1):
-        try:
-            line = raw.decode().strip()
-            if line and not line.startswith("#"):
-                words[clean_entry(line, unspaced)] = None
-        except UnicodeDecodeError:
-            raise InvalidWordListError(f"{path.name}, line {number}: not UTF-8. Save the file as UTF-8.") from None
-        except InvalidWordListError as error:
-            raise InvalidWordListError(f"{path.name}, line {number}: {error}") from None
-    if not words:
-        raise EmptyWordListError(
-            f"There is no word in {path.name}, line 1 to {len(lines)}: write one word a line, the most frequent first."
-        )
-    return tuple(words)
+    language = language_of(name)
+    try:
+        read = read_list(read_bytes(path), path.name, "" if language == NO_LANGUAGE else language)
+    except DocumentError as error:
+        raise InvalidWordListError(f"{path.name}, {error}.") from None
+    if fault := next((row for row in read.left_out if row.is_fault), None):
+        raise InvalidWordListError(f"{path.name}, line {fault.line}: {fault.reason}")
+    if not read.entries:
+        raise EmptyWordListError(f"There is no word in {path.name}: write one word a line, the most frequent first.")
+    ranks = dict[str, int]()
+    for entry in read.entries:
+        for word in (entry.word, *entry.forms):
+            ranks.setdefault(word, entry.rank)
+    places = {rank: place for place, rank in enumerate(dict.fromkeys(ranks.values()), start=1)}
+    has_own = len(places) == len(ranks)
+    return WordList(name, tuple(ranks), "file", None if has_own else tuple(places[rank] for rank in ranks.values()))
+
+
+def words_of_file(path: Path, lang: str | None = None) -> tuple[str, ...]:
+    """Read the words of a file as ``read_list_file`` does."""
+    return read_list_file(path, lang or NO_LANGUAGE).words

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocab.lists.lemmas import KnownLemmas
+from vocab.lists.known_lemmas import KnownLemmas
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.text.forms import POSSESSIVE_LANGUAGES

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from vocab.lists.lemmas import KnownLemmas
+from vocab.lists.known_lemmas import KnownLemmas
 from vocab.lists.wordlists import OWN_SOURCES, WordList, known_languages
 from vocab.options import DEFAULT_OPTIONS
 from vocab.text.changes import PromptWord, fold

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from vocab.errors import VocabularyError
-from vocab.lists.wordlists import NO_LANGUAGE, WordList, load_word_list, words_of_file
+from vocab.lists.wordlists import NO_LANGUAGE, load_word_list, read_list_file
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from wordbound.cli import InputError, explain
@@ -197,10 +197,7 @@ def _checker(named: NamedList, added: Sequence[str]) -> "TextChecker":
     from vocab.text.checker import TextChecker
 
     lang = named.lang or NO_LANGUAGE
-    if named.list_file is not None:
-        word_list = WordList(lang, words_of_file(named.list_file), "file")
-    else:
-        word_list = load_word_list(lang, None)
+    word_list = load_word_list(lang, None) if named.list_file is None else read_list_file(named.list_file, lang)
     changes = ListChanges(tuple(added), ())
     options = ListOptions(numbers=True, possessive=named.possessive)
     return TextChecker(word_list, options, named.words or word_list.num_ranks, changes)

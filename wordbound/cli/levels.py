@@ -1,30 +1,40 @@
 """``wordbound levels``, ``words`` and ``grammar``: named levels, and the words of a list, as a table or a grammar."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from vocab.csv_cells import write_csv
 from vocab.errors import VocabularyError
-from vocab.lists.lemmas import KnownLemmas
+from vocab.lists.known_lemmas import KnownLemmas
 from vocab.lists.levels import (
     BANDS,
     FAMILIES,
     Family,
     find_level_file,
     languages_here,
+    levels_of,
     read_levels,
+    rows_of_family,
+    with_japanese_forms,
     write_levels,
 )
+from vocab.lists.list_reader import LeftOut, read_list
+from vocab.lists.tables import read_bytes, read_sheets
 from vocab.lists.wordlists import language_of, language_tag, paths_in, reference_dictionary, words_with
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
 from vocab.readings import check_readings, reading_of
 from vocab.text.grammar import Dialect, write_grammar
 from wordbound.cli import InputError
 from wordbound.cli.options import FolderOption, LocalList, NamedList
-from wordbound.published_levels import level_rows, read_table, with_japanese_forms, word_families
+
+LeftOutOption: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Where to write, as CSV, the rows of which no word was taken.")
+]
 
 _BY_NAME: Final = {family.name: family for family in FAMILIES}
 
@@ -42,6 +52,7 @@ def levels(
     ] = None,
     word_column: Annotated[str | None, typer.Option(metavar="NAME", help="Where its words are.")] = None,
     level_column: Annotated[str | None, typer.Option(metavar="NAME", help="Where its levels are.")] = None,
+    left_out: LeftOutOption = None,
 ) -> None:
     """Levels are what --level and vocab.level may name; --import makes the file of one.
 
@@ -57,8 +68,9 @@ def levels(
         raise typer.BadParameter(f"--family {family} needs --lang TAG")
     try:
         language = language_of(language_tag(language))
-        by_word = {} if forms is None else word_families(read_table(forms))
-        rows = level_rows(read_table(imported), meant, by_word, word_column, level_column, language)
+        by_word = {} if forms is None else _word_families(forms)
+        read = read_list(read_bytes(imported), imported.name, language, word_column, level_column)
+        rows, not_taken = rows_of_family(read, meant, language, by_word)
         if language == "ja":
             rows = with_japanese_forms(rows, frozenset(reference_dictionary(language)))
     except VocabularyError as error:
@@ -68,6 +80,28 @@ def levels(
     output.write_text(write_levels(rows), encoding="utf-8", newline="\n")
     print(f"The words are their owners': licence {meant.licence} ({meant.where}).", file=sys.stderr)
     print(f"{output}: {_sizes(meant, output)}")
+    _report_left_out(not_taken, left_out)
+
+
+def _word_families(path: Path) -> dict[str, list[str]]:
+    """Map each word to its other forms, from rows of a word and its forms."""
+    filled = [
+        [cell for cell in map(str.strip, row.cells) if cell]
+        for sheet in read_sheets(read_bytes(path), path.name)[0]
+        for row in sheet.rows
+    ]
+    return {cells[0]: cells[1:] for cells in filled if cells}
+
+
+def _report_left_out(rows: Sequence[LeftOut], path: Path | None) -> None:
+    """Say how many rows were left out, and write them as CSV if a file is named."""
+    if path is not None:
+        table = [("sheet", "line", "text", "reason"), *((row.sheet, row.line, row.text, row.reason) for row in rows)]
+        path.write_text(write_csv(table), encoding="utf-8-sig", newline="\n")
+    if rows:
+        where = "--left-out FILE.csv writes them" if path is None else str(path)
+        num_twice = sum(row.reason.startswith("as in line") for row in rows)
+        print(f"{len(rows):,} rows left out, {num_twice:,} of them of words that came before: {where}", file=sys.stderr)
 
 
 def _show(folder: Path | None, lang: str | None) -> None:
@@ -92,11 +126,11 @@ def _show(folder: Path | None, lang: str | None) -> None:
 
 def _sizes(family: Family, path: Path) -> str:
     rows = read_levels(path)
-    if not family.levels:
+    if not (levels := levels_of(family, rows)):
         return f"{len(rows):,} words"
     return ", ".join(
-        f"{name}: {sum(row.level in family.levels[:number] for row in rows):,} words"
-        for number, name in enumerate(family.level_names, start=1)
+        f"{family.prefix}{level}: {sum(row.level in levels[:number] for row in rows):,} words"
+        for number, level in enumerate(levels, start=1)
     )
 
 
@@ -110,12 +144,22 @@ def words(
     readings: Annotated[
         bool, typer.Option("--readings", help="How words are read: Chinese in pinyin, Japanese in hiragana.")
     ] = False,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="As --list.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say instead what is understood of --file, and each row left out.")
+    ] = False,
+    left_out: LeftOutOption = None,
 ) -> None:
     """A line each: rank, word, lemma and, with --readings, how it is read, with tabs between them.
 
     With --find those that begin so come first.
     """
-    named = replace(named, lang=lang)
+    named = replace(named, lang=lang, list_file=file or named.list_file)
+    if explain or left_out is not None:
+        if named.list_file is None:
+            raise typer.BadParameter("--explain and --left-out need --file")
+        _explain(named.list_file, lang, left_out)
+        return
     word_list = named.load()
     if readings:
         check_readings(word_list.language)
@@ -124,6 +168,31 @@ def words(
     for rank, word in found[offset : None if limit is None else offset + limit]:
         reading = f"\t{reading_of(word, word_list.language) or ''}" if readings else ""
         sys.stdout.write(f"{rank}\t{word}\t{lemmas.of(word) or ''}{reading}\n")
+
+
+def _explain(path: Path, lang: str | None, left_out: Path | None) -> None:
+    """Print what is understood of a file of words; write the rows left out as CSV if asked."""
+    try:
+        read = read_list(read_bytes(path), path.name, "" if lang is None else language_of(language_tag(lang)))
+    except VocabularyError as error:
+        raise InputError(f"{path}: {error}") from None
+    num_forms = sum(len(entry.forms) for entry in read.entries)
+    print(f"{path}: {len(read.entries):,} words, {num_forms:,} forms beside them; {read.encoding or 'XLSX'}")
+    if read.columns:
+        print("columns: " + ", ".join(f"{role}: {column}" for role, column in read.columns.items()))
+    if read.levels:
+        print("levels: " + ", ".join(read.levels))
+    if read.shapes:
+        print("understood: " + ", ".join(read.shapes))
+    for entry in read.entries[:_FIRST_SHOWN]:
+        print("\t".join((str(entry.rank), entry.word, ", ".join(entry.levels), ", ".join(entry.forms))).rstrip())
+    for row in read.left_out:
+        place = f"{row.sheet}, line {row.line}" if row.sheet else f"line {row.line}"
+        print(f"left out: {place}: {row.text[:80]!r}: {row.reason}")
+    _report_left_out(read.left_out, left_out)
+
+
+_FIRST_SHOWN: Final = 20
 
 
 def grammar(

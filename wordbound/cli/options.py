@@ -14,7 +14,7 @@ from vocab.lists.wordlists import (
     language_tag,
     load_word_list,
     paths_in,
-    unspaced_language,
+    read_list_file,
     words_of_file,
 )
 from vocab.options import Segmentation
@@ -102,7 +102,7 @@ class NamedList:
             if self.level is not None:
                 raise typer.BadParameter("choose one of --list and --level")
             lang = NO_LANGUAGE if self.lang is None else language_tag(self.lang)
-            word_list = WordList(lang, self._words(self.list_file), "file")
+            word_list = read_list_file(self.list_file, lang)
         elif self.level is not None:
             from vocab.lists.levels import resolve_level
 
@@ -118,9 +118,9 @@ class NamedList:
             raise typer.BadParameter("name a list: --lang TAG or --list FILE")
         if self.unit == "form":
             return word_list
-        from vocab.lists.lemmas import group_by_lemma
+        from vocab.lists.lemmas import rank_by_lemma
 
-        return group_by_lemma(word_list)
+        return rank_by_lemma(word_list)
 
     def num_words(self, word_list: WordList) -> int:
         """Return how many words of a list are allowed, by ``--words`` or ``--level``; else all of them.
@@ -161,7 +161,7 @@ class NamedList:
         return self.possessive
 
     def _words(self, path: Path | None) -> tuple[str, ...]:
-        return () if path is None else words_of_file(path, unspaced_language(self.lang))
+        return () if path is None else words_of_file(path, self.lang)
 
 
 ServiceList: TypeAlias = Annotated[

@@ -10,7 +10,7 @@ from deployments.errors import EngineError
 from deployments.protocol.rules import AUTHOR_FIELDS
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.cleaned import titlecase
-from vocab.lists.lemmas import KnownLemmas
+from vocab.lists.known_lemmas import KnownLemmas
 from vocab.lists.wordlists import WordList, language_of
 from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
 from vocab.text.reader import ReadWord, TextReader

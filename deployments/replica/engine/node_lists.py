@@ -102,6 +102,7 @@ class NodeList:
             "source": vocabulary.source,
             "n_words": vocabulary.n_words,
             "unit": vocabulary.unit,
+            **({"num_forms": len(listed.word_list.up_to(self.n_words).words)} if vocabulary.unit == "lemma" else {}),
             **{
                 name: value
                 for name, value in vocabulary.options.as_dict().items()

@@ -5,7 +5,7 @@ from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from deployments.replica.engine.node_lists import NodeList
-from vocab.lists.lemmas import KnownLemmas
+from vocab.lists.known_lemmas import KnownLemmas
 from vocab.lists.wordlists import WordList
 from vocab.text.changes import ranks_left_out
 from vocab.text.checker import TextChecker

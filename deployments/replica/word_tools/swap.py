@@ -17,7 +17,7 @@ from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.node_lists import NodeList
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.task import ToolTask
-from vocab.lists.lemmas import KnownLemmas
+from vocab.lists.known_lemmas import KnownLemmas
 from vocab.marks import LINE_BREAK
 from vocab.text.changes import ranks_left_out
 from vocab.text.forms import Capitals

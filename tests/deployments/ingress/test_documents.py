@@ -36,6 +36,7 @@ from tests.vocab.documents.books import (
 from vocab.documents import text_of
 
 PATH = "/v1/documents/text"
+READ = "/v1/vocabularies/read"
 WOLF = "The Wolf came.\r\n\r\n \nA wolf’s wolf ran in front of\tme.\u2028It ran."
 
 
@@ -155,6 +156,42 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_reason(front: Front) -> 
         (b"\xe9t\xe9", "not a text in UTF-8"),
     ):
         assert assert_error(sent(front, data), 400)["message"].startswith(f"The file cannot be read: {reason}")
+
+
+def test_the_words_of_a_file_are_read_with_what_was_left_out(front: Front) -> None:
+    table = 'Wort;Niveau\n"der Hund, -e";a1\nder Hund;A2\n12;A1\nKätzchen;A2\n'.encode("cp1252")
+    with front.client() as client:
+        answer = client.post(READ, params={"name": "words.csv", "lang": "de"}, content=table)
+        assert answer.json() == {
+            "object": "vocabulary.entries",
+            "entries": [
+                {"rank": 1, "word": "Hund", "level": "A1", "forms": ["Hunde"], "line": 2, "sheet": None},
+                {"rank": 2, "word": "Kätzchen", "level": "A2", "forms": [], "line": 5, "sheet": None},
+            ],
+            "num_ranks": 2,
+            "levels": ["A1", "A2"],
+            "columns": {"word": "Wort", "level": "Niveau"},
+            "shapes": ["articles", "endings"],
+            "encoding": "windows-1252",
+            "left_out": [
+                {"line": 1, "text": "Wort  Niveau", "reason": "the names of the columns", "sheet": None},
+                {"line": 3, "text": "der Hund", "reason": "as in line 2", "sheet": None},
+                {"line": 4, "text": "12", "reason": "no letters", "sheet": None},
+            ],
+            "num_left_out": 3,
+        }
+        for data, reason in ((b"", "there is no word in it"), (b"PK\x03\x04", "the file is damaged"), (b"%PDF-", "a PDF")):
+            message = assert_error(client.post(READ, content=data), 400)["message"]
+            assert message.startswith(f"The file cannot be read: {reason}")
+        assert_error(client.post(READ, params={"lang": "../de"}, content=b"x"), 400, param="lang")
+        assert_error(client.post(READ, params={"lang": "km"}, content=b"x"), 400, param="lang")
+        assert_error(client.post(READ, params={"name": "n" * 256}, content=b"x"), 400, param="name")
+        assert_error(client.post(READ, content=b"x" * (LIMITS.max_file_bytes + 1)), 413)
+        assert "more than 16 MiB" in assert_error(client.post(READ, content=b"x" * (16 * 2**20 + 1)), 400)["message"]
+        for make in HOSTILE.values():
+            assert client.post(READ, content=make()).status_code in (200, 400)
+    with front.client(key=None) as client:
+        assert_error(client.post(READ, content=b"x"), 401, code="invalid_api_key")
 
 
 def test_a_file_has_its_limits_and_its_route_a_key(front: Front) -> None:

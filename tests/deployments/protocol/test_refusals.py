@@ -228,7 +228,7 @@ VOCABULARY: list[Fault] = [
     ({"vocab": LIST, **FLAT}, "vocab_lang", "not both"),
     # Members that contradict one another.
     *vocabularies(
-        ({"words": ["a"], "unit": "lemma"}, "unit", "leave 'unit' out"),
+        ({"words": ["a"], "unit": "lemma"}, "unit", "only where 'lang' says of which language they are"),
         ({"lang": "es", "source": "wordfreq"}, "source", "must be left out: the raw list that it could name is gone"),
         ({"words": ["a"], "safe": False}, "safe", "leave 'safe' out"),
         ({"words": ["a"], "lang": "../../etc/passwd"}, "lang", "language tag"),

@@ -37,7 +37,8 @@ def test_words_are_normalized_and_keep_their_order_and_first_places(tmp_path: Pa
     entries = [*AS_WRITTEN, *(entry for entry, _ in NORMALIZED), "b", "café", " don't "]
     expected = (*AS_WRITTEN, *(word for _, word in NORMALIZED))
     assert inline_word_list(entries, None).words == expected
-    assert file_words(tmp_path, "\r\n".join(entries)) == expected
+    # A file's apostrophes are read as one; a request's words stay as they are.
+    assert file_words(tmp_path, "\r\n".join(entries)) == tuple(word.replace("’", "'") for word in expected)
 
 
 def test_a_word_that_cannot_be_one_is_named_by_its_place(tmp_path: Path) -> None:
@@ -93,18 +94,17 @@ def test_a_file_may_have_comments_empty_lines_and_a_byte_order_mark(tmp_path: Pa
         file_words(tmp_path, "\ufeffa\n\ufeffb")
 
 
-@pytest.mark.parametrize("content", [b"the\ncaf\xe9\n", b"the\n\xed\xa0\x80\n"])
+@pytest.mark.parametrize("content", [b"the\ncaf\xc3\n", b"the\n\xed\xa0\x80\n", "é\nç\n".encode() + b"\xe9\n"])
 def test_a_line_that_is_not_utf_8_is_named(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(InvalidWordListError, match=r"^xx\.txt, line 2: not UTF-8"):
+    with pytest.raises(InvalidWordListError, match=r"^xx\.txt, line [23]: not UTF-8"):
         file_words(tmp_path, content)
 
 
 @pytest.mark.parametrize(
-    ("content", "num_lines"),
-    [("", 1), ("\n \n", 2), ("# nothing\n#\n", 2), ("\ufeff", 1), (" \n\t\r\n\u00a0\n#\n\n# end", 6)],
+    "content", ["", "\n \n", "# nothing\n#\n", "\ufeff", " \n\t\r\n\u00a0\n#\n\n# end"]
 )
-def test_no_words_are_refused(tmp_path: Path, content: str, num_lines: int) -> None:
-    with pytest.raises(EmptyWordListError, match=rf"no word in xx\.txt, line 1 to {num_lines}: write one"):
+def test_no_words_are_refused(tmp_path: Path, content: str) -> None:
+    with pytest.raises(EmptyWordListError, match=r"no word in xx\.txt: write one"):
         file_words(tmp_path, content)
     with pytest.raises(EmptyWordListError, match="at least one"):
         inline_word_list([], "fr")

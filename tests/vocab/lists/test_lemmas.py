@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from vocab.errors import NoLemmasError
-from vocab.lists.lemmas import KnownLemmas, group_by_lemma, lemma_languages
-from vocab.lists.wordlists import WordList, known_languages, load_word_list
+from vocab.lists.known_lemmas import KnownLemmas
+from vocab.lists.lemmas import group_by_lemma, lemma_languages, rank_by_lemma
+from vocab.lists.wordlists import WordList, inline_word_list, known_languages, load_word_list
 
 # Language, the words of a list (_ stands for a blank), and the same by their ranks.
 GROUPED = [
@@ -74,6 +75,38 @@ def test_a_file_of_a_known_language_has_lemmas(tmp_path: Path) -> None:
     (tmp_path / "es_basic.txt").write_text("casas\nel\ncasa")
     word_list = group_by_lemma(load_word_list("es_basic", tmp_path))
     assert (word_list.words, word_list.ranks, word_list.source) == (("casas", "casa", "el"), (1, 1, 2), "file")
+
+
+@pytest.mark.parametrize(
+    ("lang", "words", "forms", "not_listed"),
+    [
+        ("en", "go dog be leave", "went going gone dogs were am left", "god loved"),
+        ("en-GB", "child", "children", "childish"),
+        ("de", "gehen Hund stehen Straße", "ging gegangen Hunde gestanden Straßen", "hunde vergangen"),
+        ("es", "ir casa bueno", "vamos casas buena", "casar"),
+        ("fi", "talo", "talossa", "talvi"),
+        ("hr", "kuća", "kuće", "kućni"),
+        ("ja", "食べる 高い", "食べ 高く", "飲む"),
+        # A form is no headword.
+        ("en", "went", "", "go going"),
+    ],
+)
+def test_a_list_of_ones_own_gets_the_forms_of_its_headwords(lang: str, words: str, forms: str, not_listed: str) -> None:
+    own = words.split()
+    ranked = rank_by_lemma(inline_word_list(own, lang))
+    ranks = {word: rank for rank, word in ranked.ranked()}
+    assert {word: ranks[word] for word in own} == {word: rank for rank, word in enumerate(own, 1)}
+    assert ranks.keys() >= set(forms.split())
+    assert not ranks.keys() & set(not_listed.split())
+    assert ranked.num_ranks == len(own) and list(ranked.ranks or ()) == sorted(ranked.ranks or ())
+
+
+def test_a_built_in_list_is_grouped_and_a_language_without_lemmas_or_list_is_refused() -> None:
+    built_in = load_word_list("es", None).up_to(300)
+    assert rank_by_lemma(built_in) == group_by_lemma(built_in)
+    for lang in ("ko", "th", "cy", None):
+        with pytest.raises(NoLemmasError, match="leave out unit 'lemma'"):
+            rank_by_lemma(inline_word_list(["x"], lang))
 
 
 def test_a_language_without_lemmas_is_refused_with_those_that_have_them() -> None:

@@ -38,6 +38,62 @@ def test_a_published_list_becomes_levels_to_check_with(folder: Path, run: Run) -
     assert "lists/en_cefr-j.csv: A1: 2 words" in run("levels", *lists).stdout
 
 
+def test_what_is_understood_of_a_file_is_shown_before_it_is_used(folder: Path, run: Run) -> None:
+    table = 'Headword;CEFR\nlie1;a1\nlie2;A2\n"a, an";A1\n=1+1;\n7;A1\n'
+    (folder / "mine.csv").write_text(table, encoding="cp1252")
+    done = run("words", "en", "--file", "mine.csv", "--explain", "--left-out", "rest.csv")
+    assert (done.exit_code, done.stdout.splitlines()) == (
+        DONE,
+        [
+            "mine.csv: 4 words, 0 forms beside them; UTF-8",
+            "columns: word: Headword, level: CEFR",
+            "levels: A1, A2",
+            "understood: variants, numbers of homographs",
+            "1\tlie\ta1, A2",
+            "2\ta\tA1",
+            "2\tan\tA1",
+            "left out: line 1: 'Headword  CEFR': the names of the columns",
+            "left out: line 3: 'lie2': as in line 2",
+            "left out: line 5: '=1+1': no letters",
+            "left out: line 6: '7': no letters",
+        ],
+    )
+    assert done.stderr == "4 rows left out, 1 of them of words that came before: rest.csv\n"
+    rest = (folder / "rest.csv").read_text(encoding="utf-8-sig").splitlines()
+    assert (rest[0], rest[3]) == ("sheet,line,text,reason", ",5,'=1+1,no letters")
+    # Used as it is, a file is refused by its first fault.
+    assert_refused(run("words", "en", "--file", "mine.csv"), WRONG_INPUT, "mine.csv, line 5: no letters")
+    assert_refused(run("words", "en", "--explain"), WRONG_INPUT, "--explain and --left-out need --file")
+    (folder / "none.csv").write_bytes(b"PK\x03\x04")
+    assert_refused(run("words", "--file", "none.csv", "--explain"), WRONG_INPUT, "none.csv: the file is damaged")
+
+
+def test_a_list_of_headwords_gets_its_forms(folder: Path, run: Run) -> None:
+    (folder / "heads.txt").write_text("go\ndog\nbe\n", encoding="utf-8")
+    (folder / "story.txt").write_text("Went dogs were.", encoding="utf-8")
+    options = ("--list", "heads.txt", "--lang", "en")
+    assert run("check", "story.txt", *options).exit_code == NOT_AS_ASKED
+    assert run("check", "story.txt", *options, "--unit", "lemma").exit_code == DONE
+    assert "1\twent\tgo\n" in run("words", "en", "--file", "heads.txt", "--unit", "lemma").stdout
+    assert_refused(run("words", "--file", "heads.txt", "--unit", "lemma"), WRONG_INPUT, "no lemmas for 'und'")
+
+
+def test_an_import_counts_the_rows_left_out_and_refuses_what_could_not_be_used(folder: Path, run: Run) -> None:
+    table = "Wort;Stufe\nder Hund, -e;Start\ndas Haus, ¨-er;Ziel\n;Ziel\n"
+    (folder / "deutsch.csv").write_text(table, encoding="utf-8")
+    done = run("levels", "--import", "deutsch.csv", "--family", "levels", "--lang", "de", "--left-out", "rest.csv")
+    assert (done.exit_code, done.stdout) == (DONE, "de_levels.csv: levels-Start: 1 words, levels-Ziel: 2 words\n")
+    assert "2 rows left out, 0 of them of words that came before: rest.csv" in done.stderr
+    (folder / "story.txt").write_text("Hunde.", encoding="utf-8")
+    checked = run("check", "story.txt", "--lang", "de", "--level", "levels-Start", "--lists", ".")
+    assert checked.exit_code == DONE
+    assert "levels-Start: 1 words" in run("levels", "--lists", ".").stdout
+    no_level = run("check", "story.txt", "--lang", "de", "--level", "levels-x", "--lists", ".")
+    assert_refused(no_level, WRONG_INPUT, "de_levels.csv has no level 'x', only Start, Ziel")
+    kelly = run("levels", "--import", "deutsch.csv", "--family", "kelly", "--lang", "de")
+    assert_refused(kelly, WRONG_INPUT, "is not for 'de', only for ar, el")
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -1,0 +1,244 @@
+"""Published tables become files of levels. The words are made up; the columns are those of the lists."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from tests.vocab.documents.books import zipped
+from vocab.errors import DocumentError
+from vocab.lists import levels
+from vocab.lists.levels import FAMILIES, LevelRow, rows_of_family, with_japanese_forms
+from vocab.lists.list_reader import LeftOut, ReadList, read_list
+
+BY_NAME = {family.name: family for family in FAMILIES}
+
+
+def imported(
+    data: str | bytes, family: str, language: str, forms: Mapping[str, Sequence[str]] | None = None, *columns: str | None
+) -> tuple[list[LevelRow], list[LeftOut]]:
+    read = read_list(data if isinstance(data, bytes) else data.encode(), "table", language, *columns)
+    return rows_of_family(read, BY_NAME[family], language, forms or {})
+
+
+def read(data: bytes) -> ReadList:
+    return read_list(data, "x.csv")
+
+
+CEFR_J = (
+    "headword,pos,CEFR,CoreInventory 1\nbook,verb,B1,\ncat,noun,A1,x\nbook,noun,A2,\na.m./am,adverb,A1\nodd,noun,D9\n"
+)
+NGSL = "Lemma,SFI Rank,SFI\nthe,1,88.7\nbe,2,86.5\nand,3,86.0\n"
+KELLY = "ID\tWPM\tCEFR levels\tSwedish items for translation\n1\t5\tA1\thus\n2\t3\tB1\tträd\n"
+
+
+def sheet(*rows: str) -> bytes:
+    return zipped(
+        {
+            "xl/sharedStrings.xml": '<sst xmlns="urn:s"><si><t>headword</t></si><si><r><t>le</t></r><r><t>vel</t></r>'
+            "</si><si><t>cat</t><rPh><t>kat</t></rPh></si></sst>",
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="urn:s"><sheetData>{"".join(rows)}</sheetData></worksheet>',
+        }
+    )
+
+
+def test_a_word_has_its_lowest_level_and_a_cell_may_have_several() -> None:
+    rows, left_out = imported(CEFR_J, "cefr-j", "en")
+    assert rows == [
+        LevelRow("cat", "A1"), LevelRow("a.m.", "A1"), LevelRow("am", "A1"), LevelRow("book", "A2"),
+    ]  # fmt: skip
+    assert [(row.line, row.text, row.reason) for row in left_out[1:]] == [
+        (4, "book", "as in line 2"),
+        (6, "odd", "level D9 is beyond those of cefr-j: A1, A2, B1, B2"),
+    ]
+
+
+def test_a_list_by_rank_has_levels_by_thousands_and_families(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levels, "_NGSL_BAND", 1)
+    rows, _ = imported("\ufeff" + NGSL, "ngsl", "en", {"be": ["is", "was", "be"], "go": ["went"]})
+    assert rows == [LevelRow("the", "1"), LevelRow("be", "2", ("is", "was")), LevelRow("and", "3")]
+
+
+def test_levels_are_read_in_any_case_and_of_ranges_the_lowest_counts() -> None:
+    table = "Headword;cefr\nlie1;a1\nlie2;C1\nbank (money);A1-A2\nbe (am/is/are);b1/B2\n\"a, an\";Level A2\nto go;C1\nodd;\n"
+    rows, left_out = imported(table, "cefr-j", "en")
+    assert rows == [
+        LevelRow("lie", "A1"), LevelRow("bank", "A1"), LevelRow("a", "A2"), LevelRow("an", "A2"),
+        LevelRow("be", "B1", ("am", "is", "are")),
+    ]  # fmt: skip
+    assert [(row.line, row.reason) for row in left_out if row.is_fault] == [
+        (7, "level C1 is beyond those of cefr-j: A1, A2, B1, B2"),
+        (8, "no level"),
+    ]
+
+
+def test_a_table_of_kelly_is_read_as_it_is_published_for_its_languages() -> None:
+    rows, _ = imported(KELLY, "kelly", "sv")
+    assert rows == [LevelRow("hus", "A1"), LevelRow("träd", "B1")]
+    assert imported(KELLY, "kelly", "sv", None, "swedish items for translation", "cefr levels")[0] == rows
+    with pytest.raises(DocumentError, match="is not for 'de', only for ar, el, .*: choose --family levels"):
+        imported(KELLY, "kelly", "de")
+
+
+def test_a_list_of_goethes_kind_has_its_own_levels_in_the_files_order() -> None:
+    table = "Wort;Stufe\nder Hund, -e;Start\ngehen, ging, ist gegangen;Start\ndas Haus, ¨-er;Ziel\n"
+    rows, _ = imported(table, "levels", "de")
+    assert rows == [
+        LevelRow("Hund", "Start", ("Hunde",)), LevelRow("gehen", "Start", ("ging", "gegangen")),
+        LevelRow("Haus", "Ziel", ("Häuser",)),
+    ]  # fmt: skip
+    with pytest.raises(DocumentError, match="it has no levels"):
+        imported("der Hund\ndie Katze\n", "levels", "de")
+
+
+def test_a_list_without_levels_is_one() -> None:
+    assert imported("Word\ngo\n", "new-dolch", "en")[0] == [LevelRow("go")]
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"), [("3", "3"), ("Grade 12", "12"), ("Klasse 3-4", "3"), ("13", None), ("x", None)]
+)
+def test_school_years_are_numbers(level: str, expected: str | None) -> None:
+    rows, _ = imported(f"word;grade\nsol;1\nlua;{level}\n", "grade", "pt")
+    assert [row.level for row in rows] == ["1", *([expected] if expected else [])]
+
+
+def test_tables_of_excel_are_read() -> None:
+    data = sheet(
+        '<row><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>',
+        '<row><c r="A2" t="s"><v>2</v></c><c r="B2"><v>7</v></c><c r="C2" t="inlineStr"><is><t>A1</t></is></c></row>',
+        '<row r="9"><c t="b"><v>1</v></c><c r="C9" t="inlineStr"><is><t>A2</t></is></c></row>',
+        '<row><c t="s"><v>99</v></c></row>',
+    )
+    rows, left_out = imported(data, "cefr-j", "en")
+    assert rows == [LevelRow("cat", "A1"), LevelRow("true", "A2")]
+    assert [row.line for row in left_out] == [1]
+    assert [entry.line for entry in read(data).entries] == [2, 9]
+
+
+@pytest.mark.parametrize(
+    ("data", "result"),
+    [
+        (b"headword,pos\ncat,noun\n", "it has no levels"),
+        (b"headword,CEFR\ncat,D1\n", "no word with a level of cefr-j: A1, A2, B1, B2"),
+    ],
+)
+def test_what_is_no_such_table_is_refused(data: bytes, result: str) -> None:
+    with pytest.raises(DocumentError, match=result):
+        imported(data, "cefr-j", "en")
+
+
+LONGEST = "x" * 32_767
+
+
+def sheet_of(text: str, *cells: str) -> bytes:
+    """A sheet of one row, with one shared string."""
+    return zipped(
+        {
+            "xl/sharedStrings.xml": f"<s:sst xmlns:s='urn:s'><s:si><s:t>{text}</s:t></s:si></s:sst>",
+            "xl/worksheets/sheet1.xml": f"<s:w xmlns:s='urn:s'><s:row>{''.join(cells)}</s:row></s:w>",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "limit"),
+    [
+        (sheet(*(f'<row><c r="ZZZ{row}"><v>1</v></c></row>' for row in range(100_000))), "2,000,000 cells"),
+        (sheet("<row/>" * 2_000_001), "2,000,000 cells"),
+        (b",\n" * 700_000, "2,000,000 cells"),
+        (sheet_of(LONGEST + "x", "<s:c t='s'><s:v>0</s:v></s:c>"), "32,767 characters in a cell"),
+        (sheet_of("", f"<s:c>{'<s:v>x</s:v>' * 32_768}</s:c>"), "32,767 characters in a cell"),
+        (sheet_of(LONGEST, "<s:c t='s'><s:v>0</s:v></s:c>" * 2_049), "67,108,864 characters"),
+        (sheet_of(" " * (64 * 2**20)), "64 MiB of text when unpacked"),
+    ],
+    ids=["far column", "rows", "csv", "long string", "many values", "shared text", "unpacked"],
+)  # fmt: skip
+def test_a_small_file_of_a_huge_table_is_refused_by_the_limit(data: bytes, limit: str) -> None:
+    assert len(data) < 2_000_000
+    with pytest.raises(DocumentError, match=f"more than {limit}"):
+        read(data)
+
+
+def test_a_table_at_the_limits_is_read() -> None:
+    left_out = read(sheet_of(LONGEST, "<s:c t='s'><s:v>0</s:v></s:c>" * 2_048)).left_out
+    assert [len(row.text) for row in left_out] == [len(LONGEST)]
+    assert read(sheet('<row><c r="XFD1"><v>1</v></c></row>')).left_out[0].text == "1"
+    assert len(read(b"a\n" * 1_000_000).left_out) == 999_999
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "٣", "-1", "1e3", "²", ""])
+def test_a_number_of_no_shared_string_is_an_empty_cell(number: str) -> None:
+    found = read(sheet_of("cat", "<s:c t='s'><s:v>0</s:v></s:c>", f"<s:c t='s'><s:v>{number}</s:v></s:c>"))
+    assert [entry[:2] for entry in found.entries] == [("cat", 1)]
+
+
+def test_a_text_in_many_pieces_is_read_in_one_pass() -> None:
+    # Added to the text before, each piece would copy it: a terabyte in all.
+    assert read(sheet_of("&amp;" * 10_000_000, "<s:c><s:v>1</s:v></s:c>")).left_out[0].text == "1"
+
+
+def test_a_cell_that_cannot_be_a_word_is_left_out_with_its_row() -> None:
+    _, left_out = imported("headword,CEFR\ncat,A1\nd\u200bg,A1\n", "cefr-j", "en")
+    assert (left_out[1].line, left_out[1].reason[:9]) == (3, "invisible")
+
+
+HSK2 = "simplified\ttraditional\tlevel\n爱\t愛\tHSK 1\n学习\t學習\tHSK 1\n虽然\t雖然\t2\nx\tx\t9\n"
+HSK3 = """hanzi,pinyin,level
+爸爸｜爸,bàba,1
+（一）点儿,diǎnr,HSK 1
+本（量）,běn,HSK 3.0 Level 2
+点1,diǎn,new-3
+有（一）些,yǒuxiē,6
+一一,yīyī,7-9
+阿,ā,HSK 7–9
+安,ān,8
+无,wú,
+"""
+JLPT = """expression,reading,meaning,tags
+会う,あう,to meet,JLPT JLPT_5
+いい/よい,,good,JLPT JLPT_5
+～さん,,Mr,N5
+学校(がっこう),がっこう,school,JLPT N4
+行く,いく,to go,N1 N3
+水、お水,みず,water,2
+無,,none,common
+"""
+
+
+def test_hsk_tables_have_levels_in_several_spellings() -> None:
+    rows = [("爱", "1"), ("学习", "1"), ("虽然", "2")]
+    assert [row[:2] for row in imported(HSK2, "hsk2", "zh")[0]] == rows
+    traditional, left_out = imported(HSK2, "hsk2", "zh-Hant")
+    assert [row.word for row in traditional] == ["愛", "學習", "雖然"]
+    assert left_out[-1].reason == "level 9 is beyond those of hsk2: 1, 2, 3, 4, 5, 6"
+    assert [row[:2] for row in imported(HSK3, "hsk3", "zh")[0]] == [
+        ("爸爸", "1"), ("爸", "1"), ("点儿", "1"), ("一点儿", "1"), ("本", "2"), ("点", "3"),
+        ("有些", "6"), ("有一些", "6"), ("一一", "7-9"), ("阿", "7-9"), ("安", "7-9"),
+    ]  # fmt: skip
+
+
+def test_a_table_with_both_hsk_versions_gives_each() -> None:
+    table = 'simplified,level\n爱,"new-1, old-3"\n'
+    assert imported(table, "hsk2", "zh")[0] == [LevelRow("爱", "3")]
+    assert imported(table, "hsk3", "zh")[0] == [LevelRow("爱", "1")]
+
+
+def test_jlpt_tables_name_the_easiest_level_first() -> None:
+    found, _ = imported(JLPT, "jlpt", "ja")
+    assert [row[:2] for row in found] == [
+        ("会う", "N5"), ("いい", "N5"), ("よい", "N5"), ("さん", "N5"), ("学校", "N4"), ("行く", "N3"), ("水", "N2"),
+        ("お水", "N2"),
+    ]  # fmt: skip
+    assert {row.word: row.forms for row in found if row.forms} == {
+        "会う": ("あう",), "学校": ("がっこう",), "行く": ("いく",), "水": ("みず",),
+    }  # fmt: skip
+
+
+def test_japanese_words_get_their_forms_and_the_grammars_words() -> None:
+    listed = {"会う", "会わ", "会っ", "あう", "あわ", "あっ", "を", "た"}
+    rows = with_japanese_forms([LevelRow("会う", "N5", ("あう",)), LevelRow("た", "N4")], listed)
+    assert rows == [
+        LevelRow("を", "N5"),
+        LevelRow("会う", "N5", ("あう", "会わ", "会っ", "あわ", "あっ")),
+        LevelRow("た", "N4"),
+    ]
