@@ -48,15 +48,15 @@ def rank_by_lemma(word_list: WordList) -> WordList:
         forms_of_lemma = _forms_of(list_name(language, None))
     except UnknownLanguageError:
         raise _no_lemmas(word_list.lang) from None
-    ranks = dict[str, int]()
-    own = list(word_list.ranked())
-    for rank, word in own:
-        ranks.setdefault(word, rank)
-    for rank, word in own:
+    rank_of = dict[str, int]()
+    for rank, word in word_list.ranked():
+        # Where it is a form of a word before, it has that one's rank.
+        rank = rank_of.setdefault(word, rank)
         for form in (*forms_of_lemma(word), *irregular_forms(word, language)):
-            ranks.setdefault(form, rank)
-    ordered = sorted(ranks, key=ranks.__getitem__)
-    return replace(word_list, words=tuple(ordered), ranks=tuple(ranks[word] for word in ordered))
+            rank_of.setdefault(form, rank)
+    places = {rank: place for place, rank in enumerate(sorted(set(rank_of.values())), start=1)}
+    words = sorted(rank_of, key=rank_of.__getitem__)
+    return replace(word_list, words=tuple(words), ranks=tuple(places[rank_of[word]] for word in words))
 
 
 @lru_cache(maxsize=2)

@@ -310,7 +310,7 @@ def rows_of_family(
     if (levels and "level" not in read.columns and not read.levels and family.name != "ngsl") or (
         family is OWN_LEVELS and not levels
     ):
-        raise DocumentError("it has no levels: no column of them, no sheets or headings named for them")
+        raise DocumentError("it has no levels: neither a column of them nor sheets named for them")
     best = list[tuple[int, Entry]]()
     left_out = list(read.left_out)
     for entry in read.entries:

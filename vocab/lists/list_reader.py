@@ -207,7 +207,7 @@ def read_list(
         # Beside sheets that name their columns, one that does not is of remarks.
         if found is None or (found.is_guess and any(other and not other.is_guess for other in columns)):
             for row in sheet.rows:
-                reader.leave_out(sheet, row, "the sheet has no column of words")
+                reader.leave_out(sheet, row, "the sheet has no column of words", is_fault=False)
         else:
             reader.read(sheet, found)
     reader.result.encoding = encoding
@@ -274,9 +274,8 @@ class _Reader:
             names = _compared(row.cells)
             is_known = [name in known or name.endswith(_KELLY) for name in names]
             # Below a title there is more than one name.
-            if any(is_known) and sum(
-                map(any, zip(is_known, (name in _OTHER_NAMES for name in names), strict=True))
-            ) > bool(place):
+            num_names = sum(is_known) + sum(name in _OTHER_NAMES for name in names)
+            if any(is_known) and num_names > bool(place):
                 return place + 1
             if place and sum(map(bool, names)) > 1:
                 break
@@ -335,6 +334,9 @@ class _Reader:
 
     def _take(self, sheet: Sheet, row: Row, text: str, cells: CellReader, columns: _Columns, level: str) -> None:
         """Take the words of a row, or leave it out with the reason."""
+        if sheet.rows[columns.start :][:1] == [row] and text and not text.strip("-: "):
+            self.leave_out(sheet, row, "a line below the names", is_fault=False)
+            return
         try:
             if not text:
                 raise InvalidWordListError("no word in the column of words")

@@ -58,10 +58,11 @@ class CellReader:
     def __init__(self, cells: Sequence[str], language: str, *, is_table: bool) -> None:
         self.shapes = dict[str, None]()
         self._unspaced = bool(unspaced_marks(language))
-        cells = [cell for cell in cells if len(cell) <= _LONGEST]
-        least = 1 if is_table else max(3, len(cells) // 20)
-        # "A lot" and "the same" are entries of English lists.
-        self._articles = _Prefixes(_ARTICLES, language, cells, len(cells) // 5 + 1 if language == "en" else least)
+        least, fifth = 1 if is_table else max(3, len(cells) // 20), max(3, len(cells) // 5)
+        # Letters alone have no shape.
+        cells = [cell for cell in cells if not cell.isalpha() and len(cell) <= _LONGEST]
+        # "A lot" and "the same" are entries of English lists, and the article of one language is a word of another.
+        self._articles = _Prefixes(_ARTICLES, language, cells, fifth if language in ("", "en") else least)
         self._language = language or self._articles.language
         self._before_verbs = _Prefixes(_BEFORE_VERBS, self._language or "en", cells, least)
         self._auxiliaries = _Prefixes(_AUXILIARIES, self._language, (), 0)
@@ -80,7 +81,7 @@ class CellReader:
 
     def read(self, cell: str) -> tuple[list[str], list[str]]:
         """Return the words of a cell, and the forms of the first; the cell itself where no shape fits."""
-        if len(cell) > _LONGEST:
+        if cell.isalpha() or len(cell) > _LONGEST:
             return [cell], []
         if self._unspaced:
             return self._read_unspaced(cell), []
@@ -193,12 +194,9 @@ class _Prefixes:
     def __init__(self, by_language: dict[str, str], language: str, cells: Sequence[str], least: int) -> None:
         self.language = language
         if not language:
-            # The article of one language is a word of another: only several of one language's show which it is.
-            least, num_best = max(3, len(cells) // 5), 0
-            for one, words in sorted(by_language.items()):
-                found = _begin_with(words, cells)
-                if len(set(found)) > 1 and len(found) > num_best:
-                    self.language, num_best = one, len(found)
+            found = {one: _begin_with(words, cells) for one, words in by_language.items()}
+            shown = {one: len(some) for one, some in found.items() if len(set(some)) > 1 and len(some) >= least}
+            self.language = max(shown, key=shown.__getitem__, default="")
         words = by_language.get(self.language, "")
         self._words = frozenset(words.split())
         self.are_shown = bool(words) and len(_begin_with(words, cells)) >= least
@@ -295,6 +293,8 @@ def read_lines(lines: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
     """
     shapes, texts = list[str](), [line if len(line) <= _LONGEST else "" for line in lines]
     num_filled = sum(map(bool, texts))
+    if sum(not text.isalpha() for text in texts) < max(3, 0.3 * num_filled):
+        return [(line, "") for line in lines], shapes
     for shape, pattern in _LINES:
         found = [pattern.fullmatch(text) for text in texts]
         bare = [match["text"] if match else text for match, text in zip(found, texts, strict=True)]

@@ -100,7 +100,7 @@ _WINDOWS: Final = {
 """The encodings of Windows, where it does not write Unicode."""
 
 _HIGH: Final = re.compile(rb"[\x80-\xff]+")
-_IMPLAUSIBLE: Final = re.compile("[a-zß-öø-ÿа-я][À-ÖØ-ÞА-Я]|[\x80-\x9f]")
+_IMPLAUSIBLE: Final = re.compile(r"[a-zß-öø-ÿа-я][À-ÖØ-ÞА-Я]|[\x80-\x9f]|\bÿ")
 """In a text of one byte a character that was written in another encoding: "caf" with "Ã" after it."""
 
 
@@ -219,7 +219,7 @@ def _delimiter_of(lines: Sequence[str], is_table: bool, column_names: Container[
     shown = [_QUOTED.sub('""', line) for line in shown]
     for mark in _DELIMITERS:
         found = [line for line in shown if mark in line]
-        if len(found) < max(2, len(shown) * (0.5 if mark == "\t" else 0.3 if is_table else 0.8)):
+        if len(found) < max(1 if is_table else 2, len(shown) * (0.5 if mark == "\t" else 0.3 if is_table else 0.8)):
             continue
         num_numbers = sum(is_number(line.rpartition(mark)[2].strip()) for line in found)
         num_inside = sum(not _BAR.search(line) if mark == "|" else f"{mark} " in line for line in found)

@@ -180,7 +180,11 @@ def test_the_words_of_a_file_are_read_with_what_was_left_out(front: Front) -> No
             ],
             "num_left_out": 3,
         }
-        for data, reason in ((b"", "there is no word in it"), (b"PK\x03\x04", "the file is damaged"), (b"%PDF-", "a PDF")):
+        for data, reason in (
+            (b"", "there is no word in it"),
+            (b"PK\x03\x04", "the file is damaged"),
+            (b"%PDF-", "a PDF"),
+        ):
             message = assert_error(client.post(READ, content=data), 400)["message"]
             assert message.startswith(f"The file cannot be read: {reason}")
         assert_error(client.post(READ, params={"lang": "../de"}, content=b"x"), 400, param="lang")

@@ -100,9 +100,7 @@ def test_a_line_that_is_not_utf_8_is_named(tmp_path: Path, content: bytes) -> No
         file_words(tmp_path, content)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "\n \n", "# nothing\n#\n", "\ufeff", " \n\t\r\n\u00a0\n#\n\n# end"]
-)
+@pytest.mark.parametrize("content", ["", "\n \n", "# nothing\n#\n", "\ufeff", " \n\t\r\n\u00a0\n#\n\n# end"])
 def test_no_words_are_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(EmptyWordListError, match=r"no word in xx\.txt: write one"):
         file_words(tmp_path, content)

@@ -14,7 +14,11 @@ BY_NAME = {family.name: family for family in FAMILIES}
 
 
 def imported(
-    data: str | bytes, family: str, language: str, forms: Mapping[str, Sequence[str]] | None = None, *columns: str | None
+    data: str | bytes,
+    family: str,
+    language: str,
+    forms: Mapping[str, Sequence[str]] | None = None,
+    *columns: str | None,
 ) -> tuple[list[LevelRow], list[LeftOut]]:
     read = read_list(data if isinstance(data, bytes) else data.encode(), "table", language, *columns)
     return rows_of_family(read, BY_NAME[family], language, forms or {})
@@ -59,7 +63,9 @@ def test_a_list_by_rank_has_levels_by_thousands_and_families(monkeypatch: pytest
 
 
 def test_levels_are_read_in_any_case_and_of_ranges_the_lowest_counts() -> None:
-    table = "Headword;cefr\nlie1;a1\nlie2;C1\nbank (money);A1-A2\nbe (am/is/are);b1/B2\n\"a, an\";Level A2\nto go;C1\nodd;\n"
+    table = (
+        'Headword;cefr\nlie1;a1\nlie2;C1\nbank (money);A1-A2\nbe (am/is/are);b1/B2\n"a, an";Level A2\nto go;C1\nodd;\n'
+    )
     rows, left_out = imported(table, "cefr-j", "en")
     assert rows == [
         LevelRow("lie", "A1"), LevelRow("bank", "A1"), LevelRow("a", "A2"), LevelRow("an", "A2"),
@@ -75,7 +81,7 @@ def test_a_table_of_kelly_is_read_as_it_is_published_for_its_languages() -> None
     rows, _ = imported(KELLY, "kelly", "sv")
     assert rows == [LevelRow("hus", "A1"), LevelRow("träd", "B1")]
     assert imported(KELLY, "kelly", "sv", None, "swedish items for translation", "cefr levels")[0] == rows
-    with pytest.raises(DocumentError, match="is not for 'de', only for ar, el, .*: choose --family levels"):
+    with pytest.raises(DocumentError, match=r"is not for 'de', only for ar, el, .*: choose --family levels"):
         imported(KELLY, "kelly", "de")
 
 

@@ -78,7 +78,7 @@ WRONG: list[tuple[str, str]] = [
     ("grammar --lang es --case upper", "'upper' is not one of 'auto', 'sentence'"),
     ("levels --import published.csv", "--import needs --family"),
     ("levels --import published.csv --family kelly", "needs --lang"),
-    ("levels --import story.txt --family cefr-j", "story.txt: no column headword"),
+    ("levels --import story.txt --family cefr-j", "story.txt: it has no levels"),
     ("levels --import none.csv --family cefr-j", "none.csv: No such file"),
     ("levels --import published.csv --family kelly --lang km", "written without spaces"),
     ("words xx", "There is no word list 'xx'"),

@@ -45,10 +45,10 @@ def test_what_is_understood_of_a_file_is_shown_before_it_is_used(folder: Path, r
     assert (done.exit_code, done.stdout.splitlines()) == (
         DONE,
         [
-            "mine.csv: 4 words, 0 forms beside them; UTF-8",
+            "mine.csv: 3 words, 0 forms beside them; UTF-8",
             "columns: word: Headword, level: CEFR",
             "levels: A1, A2",
-            "understood: variants, numbers of homographs",
+            "understood: numbers of homographs, variants",
             "1\tlie\ta1, A2",
             "2\ta\tA1",
             "2\tan\tA1",
