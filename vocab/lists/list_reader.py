@@ -257,7 +257,8 @@ class _Reader:
             word = next((at for at, name in enumerate(compared) if name.endswith(_KELLY)), None)
         is_guess = word is None
         if word is None:
-            word = next((at for at in range(width) if self._are_words(_column(rows, at))), None)
+            only = 0 if width == 1 else None
+            word = next((at for at in range(width) if self._are_words(_column(rows, at))), only)
         if word is None:
             return None
         level = _find(compared, self._level_column, _LEVEL_NAMES)
@@ -334,7 +335,7 @@ class _Reader:
 
     def _take(self, sheet: Sheet, row: Row, text: str, cells: CellReader, columns: _Columns, level: str) -> None:
         """Take the words of a row, or leave it out with the reason."""
-        if sheet.rows[columns.start :][:1] == [row] and text and not text.strip("-: "):
+        if row is sheet.rows[columns.start] and text and not text.strip("-: "):
             self.leave_out(sheet, row, "a line below the names", is_fault=False)
             return
         try:

@@ -187,8 +187,12 @@ def test_the_words_of_a_file_are_read_with_what_was_left_out(front: Front) -> No
         ):
             message = assert_error(client.post(READ, content=data), 400)["message"]
             assert message.startswith(f"The file cannot be read: {reason}")
-        assert_error(client.post(READ, params={"lang": "../de"}, content=b"x"), 400, param="lang")
-        assert_error(client.post(READ, params={"lang": "km"}, content=b"x"), 400, param="lang")
+        assert_error(
+            client.post(READ, params={"lang": "../de"}, content=b"x"), 400, param="lang", code="invalid_vocabulary"
+        )
+        assert_error(
+            client.post(READ, params={"lang": "km"}, content=b"x"), 400, param="lang", code="invalid_vocabulary"
+        )
         assert_error(client.post(READ, params={"name": "n" * 256}, content=b"x"), 400, param="name")
         assert_error(client.post(READ, content=b"x" * (LIMITS.max_file_bytes + 1)), 413)
         assert "more than 16 MiB" in assert_error(client.post(READ, content=b"x" * (16 * 2**20 + 1)), 400)["message"]
