@@ -91,6 +91,21 @@ def _check(http: httpx.Client, body: dict[str, Any]) -> Any:
     return answer.json()
 
 
+def test_headwords_of_a_file_give_their_forms_for_writing_and_checking(http: httpx.Client) -> None:
+    table = b"1. go\n2. dog\n3. be (am/is/are)\n4. the\n5. to\n6. and\n7. a\n8. small\n"
+    read = http.post("/v1/vocabularies/read", params={"name": "heads.txt", "lang": "en"}, content=table).json()
+    vocab = {"words": [entry["word"] for entry in read["entries"]], "lang": "en", "unit": "lemma"}
+    report = _check(http, {"text": "Went dogs were.", "vocab": vocab})
+    assert (report["not_allowed"], report["num_words"]) == ([], 3)
+    assert _check(http, {"text": "Went dogs were.", "vocab": {**vocab, "unit": "form"}})["coverage"] == 0
+    messages = [{"role": "user", "content": "Tell me about dogs"}]
+    answer = http.post("/v1/chat/completions", json={"messages": messages, "max_tokens": 30, "vocab": vocab}).json()
+    block = answer["vocab"]
+    assert (block["n_words"], block["unit"], block["num_forms"] > 20) == (8, "lemma", True)
+    text = answer["choices"][0]["message"]["content"]
+    assert _check(http, {"text": text, "vocab": vocab})["coverage"] == 1
+
+
 def test_lists_and_their_words_are_told(http: httpx.Client) -> None:
     listed: dict[str, Any] = {one["id"]: one for one in http.get("/v1/vocabularies").json()["data"]}
     name = next(iter(LISTS))

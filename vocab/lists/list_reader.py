@@ -335,8 +335,8 @@ class _Reader:
 
     def _take(self, sheet: Sheet, row: Row, text: str, cells: CellReader, columns: _Columns, level: str) -> None:
         """Take the words of a row, or leave it out with the reason."""
-        if row is sheet.rows[columns.start] and text and not text.strip("-: "):
-            self.leave_out(sheet, row, "a line below the names", is_fault=False)
+        if not sheet.is_plain and text and not text.strip("-: "):
+            self.leave_out(sheet, row, "a line across the table", is_fault=False)
             return
         try:
             if not text:

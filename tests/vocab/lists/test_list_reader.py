@@ -98,7 +98,7 @@ FILES: dict[str, tuple[str | bytes, str, str, dict[int, str]]] = {
     "titles above.csv": ("My list,,\n,,\nUnit,word,freq\n1,the,4\n1,,5\n", "", "the @1",
                          {1: "a title", 3: NAMES, 5: "no word"}),
     "pipes.txt": ("| word | freq |\n|---|---|\n| the | 3 |\n| of | 2 |\n", "", "the | of",
-                  {1: NAMES, 2: "a line below"}),
+                  {1: NAMES, 2: "a line across"}),
     "levels.csv": ("word,level,forms\ngo,A1,goes;went\ncat,a1-A2,\ndog,C1,dogs\n", "en",
                    "go:goes,went @A1 | cat @a1-A2 | dog:dogs @C1", {1: NAMES}),
     "families.csv": ("be,am,is,was\nthe\ncat,cats\ngo,goes,went\nhouse,houses\n", "en",
