@@ -13,6 +13,7 @@ import {
   wordsTyped,
 } from "../src/state/brief";
 import { stepOf } from "../src/write/sizes";
+import { myLists } from "../src/state/lists";
 
 test("the slider goes from the least to the most words, never back, and finds its place again", () => {
   assert.equal(wordsOfPlace(0), MIN_WORDS);
@@ -62,6 +63,16 @@ test("an excluded word is not added", () => {
   const vocab = vocabOf({ ...DEFAULT_BRIEF, added: ["Anna", "Bob"], excluded: ["anna"] });
   assert.deepEqual(vocab.extra_words, ["Bob"]);
   assert.deepEqual(vocab.exclude_words, ["anna"]);
+});
+
+test("a list of one's own says whether its words have all their forms, and take 's", () => {
+  const own = { name: "4b", lang: "en", words: ["go", "dog"] };
+  const asked = { ...DEFAULT_BRIEF, myList: "4b" };
+  myLists.value = [own];
+  assert.deepEqual(vocabOf(asked), { lang: "en", words: own.words, numbers: true });
+  myLists.value = [{ ...own, withForms: true, possessive: true }];
+  assert.deepEqual(vocabOf(asked), { lang: "en", words: own.words, unit: "lemma", possessive: true, numbers: true });
+  myLists.value = [];
 });
 
 test("a brief asks for required words, new ones and short sentences", () => {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readWords } from "../src/lists/read-words";
 import { wordsTyped } from "../src/state/brief";
 import { tagOf, unspacedOf } from "../src/text/language";
 import { Offsets, partAround } from "../src/text/offsets";
@@ -66,20 +65,8 @@ test("what is sent around a word of a text without spaces begins and ends at mar
   assert.equal(new Offsets(part).toPoints(start - from), 2);
 });
 
-test("a table of Chinese words is read by its own column, and its first one without names", () => {
-  const table = "No,Simplified,Traditional,Pinyin\n1,爱,愛,ài\n2,爸爸,爸爸,bàba\n";
-  assert.deepEqual(readWords(table, "zh").words, ["爱", "爸爸"]);
-  assert.deepEqual(readWords(table, "zh-Hant").words, ["愛", "爸爸"]);
-  assert.equal(readWords("爱\tài\tlove\n爸爸\tbàba\tdad\n", "zh").words.join(), "爱,爸爸");
-  assert.deepEqual(readWords("猫、狗、鸟", "zh").words, ["猫", "狗", "鸟"]);
+test("words that are typed may have wide marks between them", () => {
   assert.deepEqual(wordsTyped("猫，狗、鸟；猫"), ["猫", "狗", "鸟"]);
-});
-
-test("an entry with a blank is told with its line", () => {
-  assert.deepEqual(readWords("爱\n爸 爸", "zh").faults, [
-    { line: 2, text: "爸 爸", reason: "words of this language have no blank" },
-  ]);
-  assert.deepEqual(readWords("in front", "en").words, ["in front"]);
 });
 
 test("kana stand beside what is read, and never all of a word", () => {

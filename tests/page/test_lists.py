@@ -1,12 +1,14 @@
-"""The tab of a teacher's own lists: pasted, made of two, used, saved, deleted and brought back."""
+"""The tab of a teacher's own lists: pasted, read from files, made of two, used, saved, deleted and brought back."""
 
+import csv
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.page.axe import assert_accessible
-from tests.page.browser import DARK_PHONE, View, is_wider_than_its_window
+from tests.page.browser import DARK_PHONE, Faults, View, is_wider_than_its_window
 
 pytestmark = pytest.mark.e2e
 
@@ -30,11 +32,12 @@ def words_of(page: Page) -> Locator:
 
 
 def test_what_is_no_word_is_told_by_its_line_and_the_rest_is_saved(lists: Page) -> None:
-    lists.get_by_label("Words, one a line").fill("cat\n42\ndog\ncat")
-    expect(lists.get_by_label("Lines that were left out").get_by_role("listitem")).to_have_text(
-        ["Line 2: 42, it has no letters", "Line 4: cat, it is in line 1 already"]
+    typed = "cat\nda\u200bte\ndog\ncat"
+    lists.get_by_label("Words, one a line").fill(typed)
+    expect(lists.get_by_label("Rows that were left out").get_by_role("listitem")).to_have_text(
+        [re.compile("^Line 2: .*invisible"), "Line 4: cat, as in line 1"]
     )
-    save(lists, "Animals", "cat\n42\ndog\ncat")
+    save(lists, "Animals", typed)
     expect(words_of(lists)).to_have_text(["cat", "dog"])
     # The browser keeps it.
     lists.reload()
@@ -92,12 +95,77 @@ def test_a_list_of_ten_thousand_words_is_saved_as_a_table_and_read_again(lists: 
     lists.get_by_role("button", name="New list").click()
     lists.get_by_label("Choose a file").set_input_files(table)
     expect(lists.get_by_role("textbox", name="Name")).to_have_value("Again")
-    expect(lists.get_by_role("status").filter(has_text='10,000 words. The column "word"')).to_be_visible()
+    expect(lists.get_by_label("What was read").get_by_role("status")).to_contain_text("10,000 words.")
+    expect(lists.get_by_label("What was read")).to_contain_text('Columns: word from "word".')
+
+
+GERMAN = """Wort;Stufe
+der Hund, -e;A1
+gehen, ging, ist gegangen;A2
+das Haus, ¨-er;B1
+12;A1
+der Hund;A2
+"""
+
+
+def test_a_file_is_looked_at_before_it_is_used(lists: Page, tmp_path: Path) -> None:
+    file = tmp_path / "Klasse 5.csv"
+    file.write_text(GERMAN, encoding="cp1252")
+    lists.get_by_label("Language").select_option("de")
+    lists.get_by_label("Choose a file").set_input_files(file)
+    read = lists.get_by_label("What was read")
+    expect(read).to_contain_text('Columns: word from "Wort", level from "Stufe". Shapes: ')
+    expect(read).to_contain_text("Encoding: windows-1252.")
+    first = read.get_by_label("The first words").get_by_role("listitem")
+    expect(first).to_have_text(["Hund Hunde A1", "gehen ging, gegangen A2", "Haus Häuser B1"])
+    expect(read.get_by_label("Rows that were left out")).to_contain_text("Line 5: 12, no letters")
+    with lists.expect_download() as download:
+        read.get_by_role("button", name="Download these rows").click()
+    assert download.value.suggested_filename == "Klasse 5 left out.csv"
+    rows = [*csv.reader(download.value.path().read_text("utf-8-sig").splitlines())]
+    assert rows[0] == ["line", "text", "reason", "sheet"]
+    assert ["5", "12", "no letters", ""] in rows
+    read.get_by_label("Words up to the level").select_option("A2")
+    lists.get_by_role("button", name="Save", exact=True).click()
+    expect(lists.get_by_role("heading", name="Klasse 5", exact=True)).to_be_visible()
+    expect(words_of(lists)).to_have_text(["Hund", "Hunde", "gehen", "ging", "gegangen"])
+
+
+def test_a_file_that_cannot_be_read_says_why_and_words_can_be_typed_instead(
+    lists: Page, tmp_path: Path, faults: Faults
+) -> None:
+    faults.allow("400 (Bad Request)")
+    file = tmp_path / "list.xlsx"
+    file.write_bytes(b"PK\x03\x04 nothing")
+    lists.get_by_label("Choose a file").set_input_files(file)
+    expect(lists.get_by_role("alert").filter(has_text="The file cannot be read")).to_be_visible()
+    lists.get_by_role("button", name="Type words instead").click()
+    expect(lists.get_by_role("alert").filter(has_text="The file cannot be read")).to_have_count(0)
+    save(lists, "Animals", "cat")
+    expect(words_of(lists)).to_have_text(["cat"])
+
+
+def test_headwords_have_their_forms_and_s_where_the_list_says_so(lists: Page) -> None:
+    lists.get_by_label("Each word with all its forms").check()
+    lists.get_by_label("Each word also with 's").check()
+    save(lists, "Headwords", "the\ngo\ndog")
+    lists.get_by_role("button", name="Write with it").click()
+    lists.get_by_role("tab", name="Check").click()
+    lists.get_by_label("Text to check", exact=True).fill("The dogs went. The dog's cat goes.")
+    expect(lists.locator(".editor .is-not-allowed")).to_have_text(["cat"])
+    lists.get_by_role("tab", name="My lists").click()
+    lists.get_by_role("button", name="Change", exact=True).click()
+    expect(lists.get_by_label("Each word with all its forms")).to_be_checked()
+    lists.get_by_label("Each word with all its forms").uncheck()
+    lists.get_by_role("button", name="Save", exact=True).click()
+    lists.get_by_role("tab", name="Check").click()
+    expect(lists.locator(".editor .is-not-allowed")).to_have_text(["dogs", "went", "cat", "goes"])
 
 
 @pytest.mark.parametrize("view", [View(), DARK_PHONE], ids=str)
 def test_the_tab_has_no_serious_fault(lists: Page) -> None:
-    lists.get_by_label("Words, one a line").fill("cat\n42")
+    lists.get_by_label("Words, one a line").fill("cat\ncat")
+    expect(lists.get_by_label("Rows that were left out")).to_be_visible()
     assert_accessible(lists)
     assert not is_wider_than_its_window(lists)
     save(lists, "Animals", "cat")

@@ -54,7 +54,9 @@ def test_a_chinese_text_from_a_list_of_a_file_to_print(page: Page, tmp_path: Pat
     file = tmp_path / "HSK.tsv"
     file.write_text(HSK, encoding="utf-8")
     page.get_by_label("Choose a file").set_input_files(file)
-    expect(page.get_by_text('29 words. The column "simplified" of the table was read.')).to_be_visible()
+    read = page.get_by_label("What was read")
+    expect(read.get_by_role("status")).to_contain_text("29 words.")
+    expect(read).to_contain_text('Columns: word from "Simplified"', ignore_case=True)
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_label("Find a word").fill("学")
     expect(page.locator(".list-words li")).to_have_text(["学校", "大学", "学习"])

@@ -8,6 +8,7 @@ import type {
   Exercises,
   ExercisesRequest,
   ListWord,
+  ReadVocabulary,
   Report,
   Rewritten,
   SwappedWord,
@@ -160,6 +161,11 @@ async function* stream(path: string, body: Json, signal?: AbortSignal): AsyncGen
 export async function fetchFile(path: string, body: Json): Promise<Blob> {
   const response = await send(path, body);
   return response.blob();
+}
+
+/** Return what is understood of a file of words, or of words that were typed. */
+export async function readWords(file: Blob, name: string, lang: string, signal: AbortSignal): Promise<ReadVocabulary> {
+  return json(`/v1/vocabularies/read?${new URLSearchParams({ name, lang })}`, file, signal);
 }
 
 /** Return the text of a DOCX, EPUB or PDF. */

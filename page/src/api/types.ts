@@ -52,6 +52,36 @@ export interface Report {
   prompt_words?: PromptWord[];
 }
 
+/** What the service understood of a file of words. */
+export interface ReadVocabulary {
+  entries: ReadEntry[];
+  /** The lowest first. */
+  levels: string[];
+  /** Which column each role was read from: its name, or its number. */
+  columns: Record<string, string>;
+  /** What was read in a special way, as phrases. */
+  shapes: string[];
+  encoding: string | null;
+  left_out: LeftOutRow[];
+  /** Also those beyond the ones that are sent. */
+  num_left_out: number;
+}
+
+export interface ReadEntry {
+  word: string;
+  level: string | null;
+  forms: string[];
+}
+
+/** A row of which no word was taken. */
+export interface LeftOutRow {
+  line: number;
+  text: string;
+  reason: string;
+  /** Of a file with several. */
+  sheet: string | null;
+}
+
 export interface PromptWord {
   word: string;
   rank: number;
@@ -68,6 +98,9 @@ export interface Vocab {
   extra_words?: string[];
   exclude_words?: string[];
   numbers?: boolean;
+  /** Whether each word has all its forms, or stands for itself. */
+  unit?: "lemma";
+  possessive?: true;
   /** Of a check: the prompt of the text. */
   prompt_words?: string;
 }

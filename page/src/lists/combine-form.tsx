@@ -4,11 +4,9 @@ import { ServiceError } from "../api/errors";
 import { LanguageField, nameOfList } from "../parts/language-field";
 import { FaultNotice } from "../parts/notice";
 import { brief } from "../state/brief";
-import { freeName, keep, type MyList, myLists } from "../state/lists";
+import { freeName, keep, MAX_LIST_WORDS, type MyList, myLists, numWords } from "../state/lists";
 import { minus, union } from "./combine";
 import { shown } from "./edit";
-import { numWords } from "./list-form";
-import { MAX_LIST_WORDS } from "./read-words";
 
 /** One of the writer's lists by name, or the first words of a language's. */
 interface Choice {

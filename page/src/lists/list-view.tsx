@@ -2,12 +2,11 @@ import { computed, signal } from "@preact/signals";
 import { download, fileName } from "../exports/download";
 import { nameOfList } from "../parts/language-field";
 import { brief, change } from "../state/brief";
-import { type MyList, myLists, remove } from "../state/lists";
+import { type MyList, myLists, numWords, remove } from "../state/lists";
 import { show } from "../state/tab";
 import { directionOf, tagOf } from "../text/language";
 import { csvFile } from "./csv";
 import { changeList, shown, startList } from "./edit";
-import { numWords } from "./list-form";
 
 /** Words that are drawn at once. */
 const MOST_SHOWN = 200;

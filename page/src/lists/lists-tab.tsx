@@ -1,8 +1,8 @@
 import { useEffect, useRef } from "preact/hooks";
-import { deleted, listNamed, myLists, undoRemove } from "../state/lists";
+import { deleted, listNamed, myLists, numWords, undoRemove } from "../state/lists";
 import { CombineForm, startCombining } from "./combine-form";
 import { shown, startList } from "./edit";
-import { ListForm, numWords } from "./list-form";
+import { ListForm } from "./list-form";
 import { ListView } from "./list-view";
 
 /** The writer's own lists. */

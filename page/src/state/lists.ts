@@ -1,12 +1,20 @@
 import { signal } from "@preact/signals";
 import { kept } from "./storage";
 
+/** Characters of a word, and words of a list, that the service takes. */
+export const MAX_WORD_CHARS = 100;
+export const MAX_LIST_WORDS = 50_000;
+
 /** A list of the writer's own, which only this browser has. */
 export interface MyList {
   name: string;
   lang: string;
   /** In rank order. */
   words: string[];
+  /** Whether each word has all its forms. */
+  withForms?: boolean;
+  /** Of English: whether each word may take 's. */
+  possessive?: boolean;
 }
 
 export const myLists = kept<MyList[]>("lists", []);
@@ -49,4 +57,9 @@ export function freeName(name: string): string {
     if (!taken.has(free)) return free;
     free = `${name} ${number}`;
   }
+}
+
+/** Return a number of words as people say it. */
+export function numWords(count: number): string {
+  return count === 1 ? "1 word" : `${count.toLocaleString("en")} words`;
 }

@@ -1,0 +1,100 @@
+import type { LeftOutRow, ReadVocabulary } from "../api/types";
+import { download, fileName } from "../exports/download";
+import { numWords } from "../state/lists";
+import { tagOf } from "../text/language";
+import { csvFile } from "./csv";
+import { entries, form, isReading, read, words } from "./edit";
+
+/** Entries, and rows left out, that are drawn. */
+const SHOWN_ENTRIES = 8;
+const SHOWN_ROWS = 100;
+
+/** What the service understood of a file, or of words that were typed, before they are used. */
+export function WhatWasRead() {
+  const found = read.value;
+  const isPlain = !form.file.value && !found?.shapes.length && !Object.keys(found?.columns ?? {}).length;
+  return (
+    <section class="what-was-read" aria-label="What was read" aria-busy={isReading.value}>
+      <p role="status">{isReading.value ? "Reading the words…" : summaryOf(found)}</p>
+      {found && !isPlain && <p>{understoodOf(found)}</p>}
+      {found && found.levels.length > 0 && <LevelField levels={found.levels} />}
+      {found && !isPlain && <FirstEntries />}
+      {found && found.num_left_out > 0 && <LeftOut rows={found.left_out} count={found.num_left_out} />}
+    </section>
+  );
+}
+
+function summaryOf(found: ReadVocabulary | null): string {
+  const count = found?.num_left_out ?? 0;
+  const leftOut = count === 1 ? "One row was left out." : `${count.toLocaleString("en")} rows were left out.`;
+  return [words.value.length > 0 && `${numWords(words.value.length)}.`, count > 0 && leftOut].filter(Boolean).join(" ");
+}
+
+function understoodOf({ columns, shapes, encoding }: ReadVocabulary): string {
+  const named = Object.entries(columns).map(
+    ([role, name]) => `${role} from ${/^\d+$/.test(name) ? `no. ${name}` : `"${name}"`}`,
+  );
+  const facts = { Columns: named.join(", "), Shapes: shapes.join(", "), Encoding: encoding };
+  return Object.entries(facts)
+    .flatMap(([name, value]) => (value ? `${name}: ${value}.` : []))
+    .join(" ");
+}
+
+function LevelField({ levels }: { levels: readonly string[] }) {
+  return (
+    <label class="field is-short">
+      <span>Words up to the level</span>
+      <select value={form.level.value} onChange={(event) => (form.level.value = event.currentTarget.value)}>
+        <option value="">All words</option>
+        {levels.map((level) => (
+          <option key={level} value={level}>
+            {level}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function FirstEntries() {
+  return (
+    <ol class="first-entries" aria-label="The first words">
+      {entries.value.slice(0, SHOWN_ENTRIES).map(({ word, forms, level }) => (
+        <li key={word} lang={tagOf(form.lang.value)}>
+          <bdi>
+            <b>{word}</b> {forms.join(", ")}
+          </bdi>{" "}
+          <span class="hint">{level}</span>
+        </li>
+      ))}
+      {entries.value.length > SHOWN_ENTRIES && <li>…</li>}
+    </ol>
+  );
+}
+
+function LeftOut({ rows, count }: { rows: readonly LeftOutRow[]; count: number }) {
+  const cells = rows.map(({ line, text, reason, sheet }) => [String(line), text, reason, sheet ?? ""]);
+  const name = `${form.name.value} left out`.trim();
+  return (
+    <>
+      <h3>Rows that were left out</h3>
+      <ul class="left-out" tabIndex={0} aria-label="Rows that were left out">
+        {rows.slice(0, SHOWN_ROWS).map(({ line, text, reason, sheet }, index) => (
+          <li key={index}>
+            {sheet === null ? "Line" : `${sheet}, line`} {line}:{" "}
+            {text && <bdi>{text.length > 40 ? `${text.slice(0, 40)}…` : text}</bdi>}
+            {text && ", "}
+            {reason}
+          </li>
+        ))}
+        {count > SHOWN_ROWS && <li>and {(count - SHOWN_ROWS).toLocaleString("en")} more</li>}
+      </ul>
+      <button
+        type="button"
+        onClick={() => download(fileName(name, "csv"), csvFile(["line", "text", "reason", "sheet"], cells), "text/csv")}
+      >
+        Download these rows (.csv)
+      </button>
+    </>
+  );
+}
