@@ -26,6 +26,10 @@ class ListVocabulary(TypedDict):
     """Empty for a level that every language has."""
     readings: bool
     """Whether a check can tell how its words are read."""
+    names: bool
+    """Whether a check can keep names apart."""
+    inflected: bool
+    """Whether a check knows the endings of its words."""
 
 
 class VocabularyList(TypedDict):

@@ -38,7 +38,9 @@ from vocab.options import Case, ListOptions
 from vocab.readings import check_readings, has_readings, readings_of
 from vocab.text.changes import PromptWord
 from vocab.text.checker import Leniency, ListForms, TextChecker
+from vocab.text.endings import has_endings
 from vocab.text.formats import MAX_PLACES, Format, NamedReport, render_reports
+from vocab.text.names import can_tell_names
 from vocab.text.prompt_words import REACH, PromptReader, language_list
 
 THREADS: Final = 2
@@ -286,6 +288,8 @@ def _list_object(name: str, kind: str, source: str, languages: Sequence[str]) ->
         "source": source,
         "languages": list(languages),
         "readings": any(map(has_readings, languages)),
+        "names": any(map(can_tell_names, languages)),
+        "inflected": any(map(has_endings, languages)),
     }
 
 

@@ -31,9 +31,14 @@ def _tables() -> dict[str, tuple[frozenset[str], list[list[str]]]]:
     }
 
 
+def has_endings(language: str) -> bool:
+    """Return whether the endings of a language are known."""
+    return RELATIVES.get(language, language) in _tables()
+
+
 def check_endings(language: str) -> None:
     """Raise ``InflectionError`` for a language whose endings are not known."""
-    if RELATIVES.get(language, language) not in _tables():
+    if not has_endings(language):
         known = " ".join(sorted(_tables()))
         raise InflectionError(
             f"'inflected' needs the endings of {language!r}: leave it out, or name a list of {known}."

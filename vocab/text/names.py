@@ -16,9 +16,14 @@ _LETTER: Final = re.compile(r"[^\W_]")
 _NO_CAPITALS: Final = frozenset({"ar", "bn", "fa", "he", "hi", "ja", "ko", "ta", "th", "ur", "zh", "zh-Hant"})
 
 
+def can_tell_names(language: str) -> bool:
+    """Return whether capitals tell names in a language."""
+    return language != "de" and language not in _NO_CAPITALS
+
+
 def check_names(language: str) -> None:
     """Raise ``NamesError`` for a language whose capitals do not tell names."""
-    if language == "de" or language in _NO_CAPITALS:
+    if not can_tell_names(language):
         why = "has no capitals" if language in _NO_CAPITALS else "has capitals at all nouns"
         raise NamesError(f"'names' cannot be told in {language!r}, which {why}: add them as 'extra_words' instead.")
 
