@@ -57,6 +57,36 @@ def test_a_file_that_cannot_be_read_says_why(checking: Page, tmp_path: Path, fau
     expect(source_of(checking)).to_have_value(STORY)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("film.srt", "1\n00:00:01,000 --> 00:00:02,000\nThe captain saw a dog.\n"),
+        ("film.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\nThe captain saw a dog.\n"),
+        ("page.html", "<!doctype html><title>At sea</title><p>The captain saw a dog.</p>"),
+    ],
+)
+def test_subtitles_and_web_pages_are_read_without_their_marks(
+    checking: Page, tmp_path: Path, name: str, content: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+    checking.get_by_label("Choose a file").set_input_files(file)
+    expect(source_of(checking)).to_have_value(re.compile(r"^(At sea\s+)?The captain saw a dog\.\s*$"))
+    expect(checking.locator(".editor .is-not-allowed")).to_have_text(["captain"])
+
+
+def test_added_words_count_with_the_endings_of_their_language(checking: Page) -> None:
+    checking.get_by_label("Language").select_option("de")
+    expect(checking.get_by_label("Keep names apart")).to_have_count(0)
+    checking.get_by_label("Language").select_option("tr")
+    checking.get_by_label("Names and other words that may come").fill("Zonguldakspor")
+    check(checking, "Zonguldakspor'un evi.")
+    expect(checking.locator(".editor .is-not-allowed")).to_have_text(["Zonguldakspor'un"])
+    checking.get_by_label("Added words with endings").check()
+    expect(checking.locator(".editor .is-not-allowed")).to_have_count(0)
+    expect(checking.locator(".editor .is-added")).to_have_text(["Zonguldakspor'un"])
+
+
 def test_a_text_is_rewritten_beside_its_source_and_taken(checking: Page) -> None:
     check(checking, "The captain saw Anna.")
     checking.get_by_role("button", name="Rewrite into this list").click()

@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.page.axe import assert_accessible
-from tests.page.browser import DARK_PHONE, Faults, View, is_wider_than_its_window
+from tests.page.browser import DARK_PHONE, PHONE, Faults, View, is_wider_than_its_window
+from tests.vocab.lists.test_list_reader import xlsx
 
 pytestmark = pytest.mark.e2e
 
@@ -160,6 +161,106 @@ def test_headwords_have_their_forms_and_s_where_the_list_says_so(lists: Page) ->
     lists.get_by_role("button", name="Save", exact=True).click()
     lists.get_by_role("tab", name="Check").click()
     expect(lists.locator(".editor .is-not-allowed")).to_have_text(["dogs", "went", "cat", "goes"])
+
+
+CLASS = [
+    ["Class 5b: our words"],
+    ["Word", "Level"],
+    *([word, "A1"] for word in ("the", "a, an", "I/me", "dog", "cat", "to see", "to run", "in", "and", "garden")),
+    *([word, "A1"] for word in ("friend", "big", "12", "dog")),
+    *([word, "A2"] for word in ("old (not young)", "under", "behind", "to find")),
+    ["adventure", "B1"],
+]
+STORY = (
+    "Anna and Tom see a dog in the garden. The dog ran behind a tree. Tom's friend found the old cat under the tent."
+)
+
+
+@pytest.mark.parametrize("view", [View(), PHONE], ids=str)
+def test_a_teachers_hour(lists: Page, tmp_path: Path, view: View) -> None:
+    def keep_picture(name: str) -> None:
+        lists.screenshot(path=tmp_path / f"{name}-{view}.png", full_page=True)
+
+    file = tmp_path / "Class 5b.xlsx"
+    file.write_bytes(xlsx(Tabelle1=CLASS))
+    lists.get_by_label("Choose a file").set_input_files(file)
+    read = lists.get_by_label("What was read")
+    expect(read.get_by_role("status")).to_contain_text("rows were left out")
+    expect(read.get_by_label("Rows that were left out").get_by_role("listitem")).to_have_text(
+        [
+            "Line 1: Class 5b: our words, a title",
+            "Line 2: Word Level, the names of the columns",
+            "Line 15: 12, no letters",
+            "Line 16: dog, as in line 6",
+        ]
+    )
+    read.get_by_label("Words up to the level").select_option("A2")
+    lists.get_by_label("Each word with all its forms").check()
+    lists.get_by_label("Each word also with 's").check()
+    keep_picture("import")
+    assert_accessible(lists)
+    assert not is_wider_than_its_window(lists)
+    lists.get_by_role("button", name="Save", exact=True).click()
+    expect(words_of(lists).filter(has_text="adventure")).to_have_count(0)
+    expect(words_of(lists).filter(has_text=re.compile("^(an|me|old|find)$"))).to_have_count(4)
+    lists.get_by_role("button", name="Write with it").click()
+    lists.get_by_label("What should it be about?").fill("A dog in the garden")
+    lists.get_by_label("Length, in words").fill("10")
+    lists.get_by_role("button", name="Write", exact=True).click()
+    written = lists.get_by_label("Text", exact=True)
+    expect(written).not_to_have_value("")
+    expect(lists.get_by_role("button", name="Write it anew")).to_be_visible()
+    # The teacher's own text, with names.
+    lists.get_by_role("tab", name="Check").click()
+    lists.get_by_label("Text to check", exact=True).fill(STORY)
+    missing = lists.locator(".editor .is-not-allowed")
+    expect(missing).to_have_text(["Anna", "Tom", "tree", "Tom's", "tent"])
+    lists.get_by_label("Keep names apart").check()
+    lists.get_by_label("Mark sentences with one word").check()
+    expect(missing).to_have_text(["tree", "tent"])
+    expect(lists.locator(".editor .is-name")).to_have_text(["Anna", "Tom", "Tom's"])
+    report = lists.get_by_label("What the text is made of")
+    expect(report.get_by_text("25 words, 20 different, 3 names")).to_be_visible()
+    next_ones = report.get_by_role("list").filter(has_text="2 of 3")
+    expect(next_ones.get_by_role("button")).to_have_text(
+        ["The dog ran behind a tree.", "Tom's friend found the old cat under the tent."]
+    )
+    expect(lists.locator(".editor .word.of-one")).to_have_text(
+        [
+            "The",
+            "dog",
+            "ran",
+            "behind",
+            "a",
+            "tree",
+            "Tom's",
+            "friend",
+            "found",
+            "the",
+            "old",
+            "cat",
+            "under",
+            "the",
+            "tent",
+        ]
+    )
+    keep_picture("check")
+    assert_accessible(lists)
+    assert not is_wider_than_its_window(lists)
+    next_ones.get_by_role("button").last.click()
+    selected = "field => field.value.slice(field.selectionStart, field.selectionEnd)"
+    assert lists.get_by_label("Text to check", exact=True).evaluate(selected) == "tent"
+    lists.get_by_role("button", name="Print or save").click()
+    printing = lists.get_by_role("dialog", name="Print or save")
+    printing.get_by_label("Title").fill("In the garden")
+    lists.evaluate("window.print = () => {}")
+    printing.get_by_role("button", name="Print", exact=True).click()
+    lists.emulate_media(media="print")
+    sheet = lists.get_by_role("article")
+    expect(sheet.get_by_role("heading")).to_have_text("In the garden")
+    expect(sheet.get_by_role("paragraph")).to_have_text([STORY])
+    expect(lists.locator("#app")).to_be_hidden()
+    keep_picture("print")
 
 
 @pytest.mark.parametrize("view", [View(), DARK_PHONE], ids=str)

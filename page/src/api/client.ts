@@ -4,6 +4,7 @@ import { events } from "./stream";
 import type {
   AnswerVocab,
   ChatRequest,
+  CheckOptions,
   Exercise,
   Exercises,
   ExercisesRequest,
@@ -78,16 +79,15 @@ export async function fetchWords(
   return json(`/v1/vocabularies/${encodeURIComponent(list)}/words?${query}`, undefined, signal);
 }
 
-/** Return which words of a text are allowed, each with its place and, on wish, how it is read. */
+/** Return which words of a text are allowed, each with its place. */
 export async function check(
   text: string,
   vocab: Vocab,
   newWords: string[],
   signal?: AbortSignal,
-  readings = false,
+  options: CheckOptions = {},
 ): Promise<Report> {
-  const asked = { text, vocab, new_words: newWords, words: true, ...(readings && { readings }) };
-  return json("/v1/vocabularies/check", asked, signal);
+  return json("/v1/vocabularies/check", { text, vocab, new_words: newWords, words: true, ...options }, signal);
 }
 
 /** Return words that could stand for the one from `start` to `end`, in code points. */
@@ -168,7 +168,7 @@ export async function readWords(file: Blob, name: string, lang: string, signal: 
   return json(`/v1/vocabularies/read?${new URLSearchParams({ name, lang })}`, file, signal);
 }
 
-/** Return the text of a DOCX, EPUB or PDF. */
+/** Return the text of a file: a book, subtitles, a web page. */
 export async function fetchText(file: File, signal?: AbortSignal): Promise<string> {
   const query = new URLSearchParams({ name: file.name });
   return (await json<{ text: string }>(`/v1/documents/text?${query}`, file, signal)).text;

@@ -1,6 +1,7 @@
 // What the service takes and answers, as far as the page reads it. Offsets of the service are in code points.
 
-export type Reason = "listed" | "capitals" | "added" | "number" | "new" | "rare" | "excluded" | "unknown" | "symbol";
+export type Reason =
+  "listed" | "capitals" | "spelling" | "added" | "number" | "new" | "name" | "rare" | "excluded" | "unknown" | "symbol";
 
 export interface ListedWord {
   word: string;
@@ -47,9 +48,32 @@ export interface Report {
   num_not_allowed: number;
   new: PlaceOfWord[];
   new_words: { word: string; count: number }[];
+  num_names: number;
+  names: { word: string; count: number }[];
   words?: RunningWord[];
+  /** Where they were asked for. */
+  sentences?: CheckedSentence[];
+  num_sentences?: number;
+  num_sentences_with_one?: number;
   /** What the prompt of the text allows, where it was given. */
   prompt_words?: PromptWord[];
+}
+
+export interface CheckedSentence {
+  start: number;
+  end: number;
+  /** Different words that are not in the list. */
+  num_unlisted: number;
+  /** Where there is exactly one. */
+  text?: string;
+}
+
+/** What a check is to do besides. */
+export interface CheckOptions {
+  readings?: boolean;
+  names?: "keep";
+  inflected?: boolean;
+  sentences?: boolean;
 }
 
 /** What the service understood of a file of words. */
@@ -156,6 +180,9 @@ export interface VocabularyEntry {
   languages: string[];
   /** Whether a check can tell how its words are read. */
   readings?: boolean;
+  /** Whether a check can keep names apart, and whether it knows the endings of words. */
+  names?: boolean;
+  inflected?: boolean;
 }
 
 export interface ListWord {

@@ -1,4 +1,5 @@
 import { ExportMenu } from "../exports/export-menu";
+import { Switch } from "../parts/fields";
 import { DropZone, FileButton } from "../parts/file-field";
 import { ListFields } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
@@ -12,6 +13,7 @@ import { Readings } from "../text/readings";
 import { wordActions } from "../write/actions";
 import { isWorking, replaceDraft } from "../write/generate";
 import {
+  able,
   discard,
   fault,
   isReading,
@@ -20,6 +22,7 @@ import {
   outcome,
   rewriteSource,
   rewritten,
+  settings,
   source,
   stop,
   takeFile,
@@ -66,11 +69,13 @@ function Settings() {
       <div class="buttons">
         <FileButton
           label="Choose a file"
-          accept=".txt,.md,.markdown,.docx,.epub,.pdf,text/plain"
+          accept=".txt,.md,.markdown,.srt,.vtt,.html,.htm,.docx,.odt,.epub,.pdf,text/plain"
           onFile={(file) => void takeFile(file)}
         />
       </div>
-      <p class="hint">Text, Markdown, Word (.docx), EPUB or PDF.</p>
+      <p class="hint">
+        Text, Markdown, Word (.docx), OpenDocument (.odt), EPUB, PDF, a web page (.html) or subtitles (.srt, .vtt).
+      </p>
       <ListFields />
       <WordsField
         label="Names and other words that may come"
@@ -78,6 +83,7 @@ function Settings() {
         words={brief.value.added}
         onChange={(added) => change({ added })}
       />
+      <Besides />
       <div class="buttons">
         <button type="submit" class="primary" disabled={isEmpty || isRewriting.value || status.value !== "ready"}>
           Rewrite into this list
@@ -90,6 +96,27 @@ function Settings() {
       </div>
       <p class="hint">Sentences that are in the list stay as they are. Each other one takes the model some seconds.</p>
     </form>
+  );
+}
+
+/** What the check is to do besides. */
+function Besides() {
+  const set = (members: Partial<typeof settings.value>): void => {
+    settings.value = { ...settings.peek(), ...members };
+  };
+  const { names, inflected, sentences } = settings.value;
+  return (
+    <>
+      {able.value.names && <Switch label="Keep names apart" isOn={names} onChange={(names) => set({ names })} />}
+      {able.value.inflected && (
+        <Switch label="Added words with endings" isOn={inflected} onChange={(inflected) => set({ inflected })} />
+      )}
+      <Switch
+        label="Mark sentences with one word that is not in the list"
+        isOn={sentences}
+        onChange={(sentences) => set({ sentences })}
+      />
+    </>
   );
 }
 

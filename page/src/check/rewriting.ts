@@ -1,17 +1,37 @@
 import { batch, computed, signal } from "@preact/signals";
 import { fetchText, rewrite } from "../api/client";
 import { isAborted, ServiceError } from "../api/errors";
-import type { Rewritten } from "../api/types";
+import type { CheckOptions, Rewritten } from "../api/types";
 import { FileError, readText } from "../parts/read-file";
 import { brief, lang, vocabOf } from "../state/brief";
+import { vocabularies } from "../state/connection";
+import { kept } from "../state/storage";
 import { TextDocument } from "../text/document";
 
 const vocab = computed(() => vocabOf(brief.value));
 
+/** What a check is to do besides, where the language allows it. */
+export const settings = kept("checks", { names: false, inflected: false, sentences: false });
+
+/** Whether checks of the language can keep names apart, and know its endings. */
+export const able = computed(() => {
+  const own = vocabularies.value.find(({ id }) => id === lang.value);
+  return { names: !!own?.names, inflected: !!own?.inflected };
+});
+
+const options = computed<CheckOptions>(() => {
+  const { names, inflected, sentences } = settings.value;
+  return {
+    ...(names && able.value.names && { names: "keep" }),
+    ...(inflected && able.value.inflected && { inflected }),
+    ...(sentences && { sentences }),
+  };
+});
+
 /** The text of the Check tab. */
-export const source = new TextDocument("source", vocab, lang);
+export const source = new TextDocument("source", vocab, lang, options);
 /** The same in the words of the list. */
-export const rewritten = new TextDocument("rewritten", vocab, lang);
+export const rewritten = new TextDocument("rewritten", vocab, lang, options);
 
 export const outcome = signal<Rewritten | null>(null);
 export const isRewriting = signal(false);
@@ -52,11 +72,11 @@ export async function rewriteSource(): Promise<void> {
   }
 }
 
-/** Put the text of a file into the place of the source. Word, EPUB and PDF are read by the service. */
+/** Put the text of a file into the place of the source. What is no plain text is read by the service. */
 export async function takeFile(file: File): Promise<void> {
   begin(isReading);
   try {
-    const text = /\.(docx|epub|pdf)$/i.test(file.name) ? await fetchText(file) : await readText(file);
+    const text = /\.(srt|vtt|html?|docx|odt|epub|pdf)$/i.test(file.name) ? await fetchText(file) : await readText(file);
     discard();
     source.edit(text.replaceAll("\r\n", "\n"));
   } catch (error) {

@@ -1,4 +1,4 @@
-import { bandOf, isAllowed, type Word } from "../text/words";
+import { bandOf, isMissing, type Word } from "../text/words";
 
 /** Which words of a text are left out. */
 export type Choice =
@@ -35,7 +35,7 @@ function chosen(words: readonly Word[], choice: Choice): Word[] {
     case "new":
       return able.filter(({ reason }) => reason === "new");
     case "unlisted":
-      return able.filter((word) => !isAllowed(word) && word.reason !== "new");
+      return able.filter(isMissing);
     case "band":
       return able.filter(({ rank, reason }) => reason !== "added" && bandOf(rank) === choice.band);
   }

@@ -1,5 +1,5 @@
 import { sentencesOf } from "../text/sentences";
-import { isAllowed, type Word } from "../text/words";
+import { isMissing, type Word } from "../text/words";
 
 /** A word that is explained, and where it comes first. */
 export interface GlossaryEntry {
@@ -23,7 +23,7 @@ export function glossaryOf(text: string, words: readonly Word[], withUnlisted: b
   let at = 0;
   for (const word of words) {
     if (word.reason === "symbol") continue;
-    if (word.reason !== "new" && word.reason !== "added" && !(withUnlisted && !isAllowed(word))) continue;
+    if (word.reason !== "new" && word.reason !== "added" && !(withUnlisted && isMissing(word))) continue;
     const spelling = text.slice(word.start, word.end);
     const key = folded(word.lemma ?? spelling);
     if (entries.has(key)) continue;

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { Report } from "../api/types";
 import type { TextDocument } from "../text/document";
 import { directionOf, tagOf } from "../text/language";
-import { bandName, isAllowed, type Word } from "../text/words";
+import { bandName, isMissing, type Word } from "../text/words";
 
 interface Props {
   document: TextDocument;
@@ -29,6 +29,8 @@ export function ReportPanel({ document, unused = [], onRewrite = null }: Props) 
           <NewWords document={document} report={report} />
           <Unused words={unused} lang={document.lang.value} />
           <NotAllowed document={document} report={report} onRewrite={onRewrite} />
+          <SentencesWithOne document={document} report={report} />
+          <Names document={document} report={report} />
         </>
       ) : (
         <p class="hint">What a text is made of is shown here.</p>
@@ -46,7 +48,7 @@ export function percent(part: number, whole: number): string {
 }
 
 export function Ring({ report }: { report: Report }) {
-  const { num_words, num_symbols, num_new, num_distinct_words, coverage_with_new } = report;
+  const { num_words, num_symbols, num_new, num_names, num_distinct_words, coverage_with_new } = report;
   const share = coverage_with_new === null ? "no words" : percent(coverage_with_new, 1);
   const allowed = AROUND * (coverage_with_new ?? 0);
   const label = coverage_with_new === null ? "There are no words." : `${share} of ${num_words} words are in the list.`;
@@ -69,6 +71,7 @@ export function Ring({ report }: { report: Report }) {
       <p>
         {num_words} words, {num_distinct_words} different
         {num_new > 0 && `, ${num_new} new`}
+        {num_names > 0 && `, ${num_names} ${num_names === 1 ? "name" : "names"}`}
         {num_symbols > 0 && `, ${num_symbols} symbols`}
       </p>
     </div>
@@ -109,7 +112,7 @@ function NewWords({ document, report }: { document: TextDocument; report: Report
         const lemma = lemmas.get(word.toLowerCase());
         return (
           <li key={word}>
-            <WordButton document={document} spelling={word} isMeant={(each) => each.reason === "new"} />
+            <WordButton document={document} spelling={word} isMeant={({ reason }) => reason === "new"} look="is-new" />
             {lemma && lemma !== word && (
               <>
                 {" "}
@@ -163,7 +166,7 @@ function NotAllowed({
     <WordList title="Not in the list">
       {[...counts.values()].slice(0, MOST_SHOWN).map(({ spelling, count }) => (
         <li key={spelling}>
-          <WordButton document={document} spelling={spelling} isMeant={isMissing} />
+          <WordButton document={document} spelling={spelling} isMeant={isMissing} look="is-not-allowed" />
           {times(count)}
         </li>
       ))}
@@ -179,8 +182,49 @@ function NotAllowed({
   );
 }
 
-function isMissing(word: Word): boolean {
-  return !isAllowed(word) && word.reason !== "new";
+/** Sentences to learn a word from: all others in them are known. */
+function SentencesWithOne({ document, report }: { document: TextDocument; report: Report }) {
+  const { sentences, num_sentences = 0, num_sentences_with_one = 0 } = report;
+  if (!sentences) return null;
+  const found = sentences.flatMap(({ text }, index) => (text === undefined ? [] : { text, index }));
+  const show = (index: number): void => {
+    const word = document.words.peek().find((each) => each.sentence === index && isUnlisted(each));
+    if (word) document.asked.value = { start: word.start, end: word.end };
+  };
+  return (
+    <WordList title="Sentences with one word that is not in the list">
+      <li class="hint">
+        {num_sentences_with_one} of {num_sentences}
+      </li>
+      {found.slice(0, MOST_SHOWN).map(({ text, index }) => (
+        <li key={index}>
+          <button type="button" class="link" title="Show it in the text" onClick={() => show(index)}>
+            <bdi lang={tagOf(document.lang.value)}>{text}</bdi>
+          </button>
+        </li>
+      ))}
+      {found.length > MOST_SHOWN && <li>and {(found.length - MOST_SHOWN).toLocaleString("en")} others</li>}
+    </WordList>
+  );
+}
+
+function isUnlisted(word: Word): boolean {
+  return word.reason === "new" || (isMissing(word) && word.reason !== "symbol");
+}
+
+function Names({ document, report: { names } }: { document: TextDocument; report: Report }) {
+  if (!names.length) return null;
+  return (
+    <WordList title="Names">
+      {names.slice(0, MOST_SHOWN).map(({ word, count }) => (
+        <li key={word}>
+          <WordButton document={document} spelling={word} isMeant={({ reason }) => reason === "name"} look="is-name" />
+          {times(count)}
+        </li>
+      ))}
+      {names.length > MOST_SHOWN && <li>and {(names.length - MOST_SHOWN).toLocaleString("en")} others</li>}
+    </WordList>
+  );
 }
 
 function times(count: number): string {
@@ -200,10 +244,12 @@ interface WordButtonProps {
   document: TextDocument;
   spelling: string;
   isMeant: (word: Word) => boolean;
+  /** The class of such words. */
+  look: string;
 }
 
 /** A word that leads to its next place in the text. */
-function WordButton({ document, spelling, isMeant }: WordButtonProps) {
+function WordButton({ document, spelling, isMeant, look }: WordButtonProps) {
   const lang = document.lang.value;
   function show(): void {
     const text = document.text.peek();
@@ -215,11 +261,7 @@ function WordButton({ document, spelling, isMeant }: WordButtonProps) {
   }
   return (
     <button type="button" class="link" title="Show it in the text" onClick={show}>
-      <bdi
-        class={`word ${isMeant === isMissing ? "is-not-allowed" : "is-new"}`}
-        lang={tagOf(lang)}
-        dir={directionOf(lang)}
-      >
+      <bdi class={`word ${look}`} lang={tagOf(lang)} dir={directionOf(lang)}>
         {spelling}
       </bdi>
     </button>

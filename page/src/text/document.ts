@@ -1,7 +1,7 @@
 import { batch, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { check } from "../api/client";
 import { isAborted, ServiceError } from "../api/errors";
-import type { Report, Vocab } from "../api/types";
+import type { CheckOptions, Report, Vocab } from "../api/types";
 import { status } from "../state/connection";
 import { isRead } from "../state/readings";
 import { kept } from "../state/storage";
@@ -16,8 +16,10 @@ export interface Range {
   end: number;
 }
 
-/** A text, its list, its new words, and whether it is to be told how the words are read. */
-type Asked = [text: string, vocab: Vocab, news: string[], withReadings: boolean];
+/** A text, its list, its new words, and what its check is to do besides. */
+type Asked = [text: string, vocab: Vocab, news: string[], options: CheckOptions];
+
+const NO_OPTIONS = signal<CheckOptions>({});
 
 /** A text that is checked again whenever it, the list or its new words change. */
 export class TextDocument {
@@ -44,11 +46,13 @@ export class TextDocument {
     name: string,
     readonly vocab: ReadonlySignal<Vocab>,
     readonly lang: ReadonlySignal<string>,
+    options: ReadonlySignal<CheckOptions> = NO_OPTIONS,
   ) {
     this.text = kept(`${name}.text`, "");
     this.newWords = kept<string[]>(`${name}.new`, []);
     effect(() => {
-      const asked: Asked = [this.text.value, this.vocab.value, this.newWords.value, isRead(this.lang.value)];
+      const besides = { ...options.value, ...(isRead(this.lang.value) && { readings: true }) };
+      const asked: Asked = [this.text.value, this.vocab.value, this.newWords.value, besides];
       if (status.value === "ready") this.schedule(asked);
     });
   }
@@ -90,12 +94,12 @@ export class TextDocument {
   }
 
   private async check(asked: Asked): Promise<void> {
-    const [text, vocab, news, withReadings] = asked;
+    const [text, vocab, news, options] = asked;
     this.firstAsked = 0;
     this.abort?.abort();
     const abort = (this.abort = new AbortController());
     try {
-      const report = await check(text, vocab, news, abort.signal, withReadings);
+      const report = await check(text, vocab, news, abort.signal, options);
       const now = this.text.peek();
       batch(() => {
         this.report.value = report;

@@ -7,7 +7,7 @@ import type { TextDocument } from "./document";
 import { Offsets, partAround } from "./offsets";
 import { besideWord } from "./place";
 import { directionOf, tagOf } from "./language";
-import { bandName, bandOf, isAllowed, type Word, whyOf } from "./words";
+import { bandName, bandOf, isAllowed, isMissing, type Word, whyOf } from "./words";
 
 /** A word of an editor, and where it is shown. */
 export interface ChosenWord {
@@ -106,7 +106,7 @@ export function WordPopover({ chosen, document, canEdit, actions, onPin, onClose
 
 function Facts({ word, spelling, lang }: { word: Word; spelling: string; lang: string }) {
   const { rank, lemma } = word;
-  const isFine = isAllowed(word) || word.reason === "new";
+  const isFine = !isMissing(word);
   return (
     <>
       <p class="of-word">

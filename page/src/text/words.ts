@@ -10,6 +10,8 @@ export interface Word {
   lemma: string | null;
   /** How it is read, where that was asked for and is known. */
   reading?: string | null;
+  /** Which sentence it is in, where that has exactly one word that is not in the list. */
+  sentence?: number | null;
   nearest: ListedWord[];
 }
 
@@ -27,10 +29,20 @@ export function bandName(band: number): string {
   return `${((BANDS[band - 1] ?? 0) + 1).toLocaleString("en")} to ${most.toLocaleString("en")}`;
 }
 
-const ALLOWED: ReadonlySet<Reason> = new Set(["listed", "capitals", "added", "number"]);
+const ALLOWED: ReadonlySet<Reason> = new Set(["listed", "capitals", "spelling", "added", "number"]);
 
 export function isAllowed(word: Word): boolean {
   return ALLOWED.has(word.reason);
+}
+
+/** Whether a word is to be mended: new ones and names are not in the list either, and may stay. */
+export function isMissing(word: Word): boolean {
+  return !isAllowed(word) && word.reason !== "new" && word.reason !== "name";
+}
+
+/** Whether a word is in a sentence with exactly one that is not in the list. */
+export function isOfOne(word: Word): boolean {
+  return (word.sentence ?? null) !== null;
 }
 
 /** Why a word is allowed or not, as a phrase. */
@@ -40,12 +52,16 @@ export function whyOf(word: Word): string {
       return "in the list";
     case "capitals":
       return "in the list, with other capitals";
+    case "spelling":
+      return "in the list, spelt otherwise";
     case "added":
       return "one of your words";
     case "number":
       return "a number";
     case "new":
       return "a new word";
+    case "name":
+      return "a name";
     case "rare":
       return "beyond the list";
     case "excluded":
@@ -61,6 +77,13 @@ export function whyOf(word: Word): string {
 export function wordsOf(text: string, report: Report): Word[] {
   const offsets = new Offsets(text);
   const nearest = new Map(report.not_allowed.map((place) => [place.start, place.nearest]));
+  const sentences = report.sentences ?? [];
+  let at = 0;
+  const sentenceOf = (place: number): number | null => {
+    while (at < sentences.length && sentences[at]!.end <= place) at += 1;
+    const sentence = sentences[at];
+    return sentence && sentence.start <= place && sentence.num_unlisted === 1 ? at : null;
+  };
   return (report.words ?? []).map((word) => ({
     start: offsets.toUnits(word.start),
     end: offsets.toUnits(word.end),
@@ -68,6 +91,7 @@ export function wordsOf(text: string, report: Report): Word[] {
     reason: word.reason,
     lemma: word.lemma,
     reading: word.reading ?? null,
+    sentence: sentenceOf(word.start),
     nearest: nearest.get(word.start) ?? [],
   }));
 }
@@ -146,7 +170,14 @@ function looksLike(one: Paragraph, other: Paragraph): boolean {
     one.words.length === other.words.length &&
     one.words.every((word, index) => {
       const { start, end, rank, reason } = other.words[index]!;
-      return word.start === start && word.end === end && word.rank === rank && word.reason === reason;
+      // Which sentence it is in changes with each one before it.
+      return (
+        word.start === start &&
+        word.end === end &&
+        word.rank === rank &&
+        word.reason === reason &&
+        isOfOne(word) === isOfOne(other.words[index]!)
+      );
     })
   );
 }
