@@ -55,6 +55,7 @@ _OTHER_NAMES: Final = (
     "translation",
     "#",
 )
+_BESIDE_NAMES: Final = frozenset((*_LEVEL_NAMES, *_FORM_NAMES, *_READING_NAMES, *_OTHER_NAMES))
 _KELLY: Final = "items for translation"
 
 _ALL_WORD_NAMES: Final = tuple(name for names in reversed(_WORD_NAMES.values()) for name in names.split())
@@ -275,7 +276,7 @@ class _Reader:
             names = _compared(row.cells)
             is_known = [name in known or name.endswith(_KELLY) for name in names]
             # Below a title there is more than one name.
-            num_names = sum(is_known) + sum(name in _OTHER_NAMES for name in names)
+            num_names = sum(is_one or name in _BESIDE_NAMES for name, is_one in zip(names, is_known, strict=True))
             if any(is_known) and num_names > bool(place):
                 return place + 1
             if place and sum(map(bool, names)) > 1:

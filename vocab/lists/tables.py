@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
+from vocab.csv_cells import read_cell
 from vocab.documents.zipped import Zipped
 from vocab.errors import DocumentError
 
@@ -192,14 +193,13 @@ def _sheet_of_text(text: str, is_table: bool, column_names: Container[str]) -> S
         start, delimiter = 1, match[1]
     else:
         delimiter = _delimiter_of(lines, is_table, column_names)
-    if not delimiter:
-        return Sheet(
-            [Row(number, [line]) for number, line in enumerate(lines, 1) if line.strip()], is_plain=not is_table
-        )
+    if not delimiter and not is_table:
+        return Sheet([Row(number, [line]) for number, line in enumerate(lines, 1) if line.strip()], is_plain=True)
     if delimiter == "|":
         # A table of Markdown has them at both ends.
         lines = [line.strip().removeprefix("|").removesuffix("|") for line in lines]
-    rows = list(_rows_of_csv(lines[start:], delimiter, start))
+    # A single column has quotation marks too.
+    rows = list(_rows_of_csv(lines[start:], delimiter or "\x1f", start))
     if said.get("html", "").lower() == "true":
         rows = [Row(line, [html.unescape(_NOT_TEXT.sub(" ", cell)) for cell in cells]) for line, cells in rows]
     return Sheet(rows, columns=tuple(columns.split(delimiter)) if columns else ())
@@ -238,11 +238,11 @@ def _rows_of_csv(lines: Sequence[str], delimiter: str, start: int) -> Iterator[R
     reader = csv.reader((f"{text}\n" for text in lines), delimiter=delimiter, skipinitialspace=True)
     try:
         for cells in reader:
-            num_left -= 1 + len(cells)
+            num_left -= 1 + len(cells) if cells else 0
             if num_left < 0:
                 raise _too_large(MAX_CELLS, "cells")
             if any(map(str.strip, cells)):
-                yield Row(line, cells)
+                yield Row(line, list(map(read_cell, cells)))
             line = start + reader.line_num + 1
     except csv.Error as error:
         raise DocumentError(f"line {line}: no table: {error}") from None
