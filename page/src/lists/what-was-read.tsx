@@ -6,7 +6,7 @@ import { csvFile } from "./csv";
 import { entries, form, isReading, read, words } from "./edit";
 
 /** Entries, and rows left out, that are drawn. */
-const SHOWN_ENTRIES = 8;
+const SHOWN_ENTRIES = 12;
 const SHOWN_ROWS = 100;
 
 /** What the service understood of a file, or of words that were typed, before they are used. */
@@ -58,17 +58,19 @@ function LevelField({ levels }: { levels: readonly string[] }) {
 
 function FirstEntries() {
   return (
-    <ol class="first-entries" aria-label="The first words">
-      {entries.value.slice(0, SHOWN_ENTRIES).map(({ word, forms, level }) => (
-        <li key={word} lang={tagOf(form.lang.value)}>
-          <bdi>
-            <b>{word}</b> {forms.join(", ")}
-          </bdi>{" "}
-          <span class="hint">{level}</span>
-        </li>
-      ))}
-      {entries.value.length > SHOWN_ENTRIES && <li>…</li>}
-    </ol>
+    <>
+      <h3>The first words</h3>
+      <ol class="first-entries" aria-label="The first words">
+        {entries.value.slice(0, SHOWN_ENTRIES).map(({ word, forms, level }) => (
+          <li key={word} lang={tagOf(form.lang.value)}>
+            <bdi>
+              <b>{word}</b> {forms.join(", ")}
+            </bdi>{" "}
+            <span class="hint">{level}</span>
+          </li>
+        ))}
+      </ol>
+    </>
   );
 }
 

@@ -194,7 +194,7 @@ function SentencesWithOne({ document, report }: { document: TextDocument; report
   return (
     <WordList title="Sentences with one word that is not in the list">
       <li class="hint">
-        {num_sentences_with_one} of {num_sentences}
+        {num_sentences_with_one} of {num_sentences} sentences
       </li>
       {found.slice(0, MOST_SHOWN).map(({ text, index }) => (
         <li key={index}>
