@@ -110,7 +110,10 @@ async def test_all_lists_are_named_with_where_they_come_from(school: httpx.Async
         ("A2", "level", "CEFR-J Wordlist of Tono Laboratory, Tokyo University of Foreign Studies", ["en"]),
     ):
         told = {"id": name, "object": "vocabulary", "kind": kind, "source": source, "languages": languages}
-        assert by_id[name] == {**told, "readings": False}
+        has_both = "en" in languages or "es" in languages
+        assert by_id[name] == {**told, "readings": False, "names": has_both, "inflected": has_both}
+    flags = {name: (by_id[name]["names"], by_id[name]["inflected"]) for name in ("de", "is", "zh")}
+    assert flags == {"de": (False, True), "is": (True, False), "zh": (False, False)}
 
 
 async def test_words_are_told_a_page_at_a_time_and_looked_for_by_their_beginning_first(
