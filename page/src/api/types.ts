@@ -1,7 +1,7 @@
 // What the service takes and answers, as far as the page reads it. Offsets of the service are in code points.
 
-export type Reason =
-  "listed" | "capitals" | "spelling" | "added" | "number" | "new" | "name" | "rare" | "excluded" | "unknown" | "symbol";
+type Allowed = "listed" | "capitals" | "spelling" | "added" | "number";
+export type Reason = Allowed | "new" | "name" | "rare" | "excluded" | "unknown" | "symbol";
 
 export interface ListedWord {
   word: string;
@@ -83,11 +83,9 @@ export interface ReadVocabulary {
   levels: string[];
   /** Which column each role was read from: its name, or its number. */
   columns: Record<string, string>;
-  /** What was read in a special way, as phrases. */
   shapes: string[];
   encoding: string | null;
   left_out: LeftOutRow[];
-  /** Also those beyond the ones that are sent. */
   num_left_out: number;
 }
 

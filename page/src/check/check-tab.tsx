@@ -99,25 +99,22 @@ function Settings() {
   );
 }
 
+const SWITCHES = [
+  ["names", "Keep names apart"],
+  ["inflected", "Added words with endings"],
+  ["sentences", "Mark sentences with one word that is not in the list"],
+] as const;
+
 /** What the check is to do besides. */
 function Besides() {
-  const set = (members: Partial<typeof settings.value>): void => {
-    settings.value = { ...settings.peek(), ...members };
-  };
-  const { names, inflected, sentences } = settings.value;
-  return (
-    <>
-      {able.value.names && <Switch label="Keep names apart" isOn={names} onChange={(names) => set({ names })} />}
-      {able.value.inflected && (
-        <Switch label="Added words with endings" isOn={inflected} onChange={(inflected) => set({ inflected })} />
-      )}
-      <Switch
-        label="Mark sentences with one word that is not in the list"
-        isOn={sentences}
-        onChange={(sentences) => set({ sentences })}
-      />
-    </>
-  );
+  return SWITCHES.filter(([name]) => able.value[name]).map(([name, label]) => (
+    <Switch
+      key={name}
+      label={label}
+      isOn={settings.value[name]}
+      onChange={(isOn) => (settings.value = { ...settings.peek(), [name]: isOn })}
+    />
+  ));
 }
 
 function Progress() {

@@ -13,10 +13,10 @@ const vocab = computed(() => vocabOf(brief.value));
 /** What a check is to do besides, where the language allows it. */
 export const settings = kept("checks", { names: false, inflected: false, sentences: false });
 
-/** Whether checks of the language can keep names apart, and know its endings. */
+/** What of it the language allows. */
 export const able = computed(() => {
   const own = vocabularies.value.find(({ id }) => id === lang.value);
-  return { names: !!own?.names, inflected: !!own?.inflected };
+  return { names: !!own?.names, inflected: !!own?.inflected, sentences: true };
 });
 
 const options = computed<CheckOptions>(() => {

@@ -3,16 +3,7 @@ import { readWords } from "../api/client";
 import { isAborted, ServiceError } from "../api/errors";
 import type { ReadVocabulary } from "../api/types";
 import { brief } from "../state/brief";
-import {
-  freeName,
-  keep,
-  listNamed,
-  MAX_LIST_WORDS,
-  MAX_WORD_CHARS,
-  type MyList,
-  myLists,
-  numWords,
-} from "../state/lists";
+import { freeName, keep, listNamed, MAX_LIST_WORDS, type MyList, myLists, numWords } from "../state/lists";
 import { entriesUpTo, wordsOf } from "./imported";
 
 /** What the tab shows: a list, the form of one that is made or changed, or two lists that become one. */
@@ -126,12 +117,9 @@ export async function saveForm(before: string | null): Promise<void> {
   if (isReading.peek() || form.fault.peek()) await readNow();
   if (isReading.peek() || form.fault.peek()) return;
   const [name, lang, taken] = [form.name.peek().trim(), form.lang.peek(), words.peek()];
-  const long = taken.find((word) => word.length > MAX_WORD_CHARS);
   if (!taken.length) form.message.value = "There is no word to save yet.";
   else if (taken.length > MAX_LIST_WORDS)
     form.message.value = `These are ${numWords(taken.length)}; a list has at most ${numWords(MAX_LIST_WORDS)}. Choose a level, or take a part of them.`;
-  else if (long)
-    form.message.value = `A word has at most ${MAX_WORD_CHARS} characters: "${long.slice(0, 40)}…" has more.`;
   else if (name !== before && listNamed(name)) form.message.value = `You have a list named "${name}" already.`;
   else {
     const possessive = form.possessive.peek() && canBePossessive.peek();

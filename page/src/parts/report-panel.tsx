@@ -188,7 +188,8 @@ function SentencesWithOne({ document, report }: { document: TextDocument; report
   if (!sentences) return null;
   const found = sentences.flatMap(({ text }, index) => (text === undefined ? [] : { text, index }));
   const show = (index: number): void => {
-    const word = document.words.peek().find((each) => each.sentence === index && isUnlisted(each));
+    const own = document.words.peek().filter(({ sentence, reason }) => sentence === index && reason !== "symbol");
+    const word = own.find((each) => each.reason === "new" || isMissing(each));
     if (word) document.asked.value = { start: word.start, end: word.end };
   };
   return (
@@ -206,10 +207,6 @@ function SentencesWithOne({ document, report }: { document: TextDocument; report
       {found.length > MOST_SHOWN && <li>and {(found.length - MOST_SHOWN).toLocaleString("en")} others</li>}
     </WordList>
   );
-}
-
-function isUnlisted(word: Word): boolean {
-  return word.reason === "new" || (isMissing(word) && word.reason !== "symbol");
 }
 
 function Names({ document, report: { names } }: { document: TextDocument; report: Report }) {

@@ -1,8 +1,7 @@
 import { signal } from "@preact/signals";
 import { kept } from "./storage";
 
-/** Characters of a word, and words of a list, that the service takes. */
-export const MAX_WORD_CHARS = 100;
+/** Words of a list that the service takes. */
 export const MAX_LIST_WORDS = 50_000;
 
 /** A list of the writer's own, which only this browser has. */

@@ -19,8 +19,6 @@ export interface Range {
 /** A text, its list, its new words, and what its check is to do besides. */
 type Asked = [text: string, vocab: Vocab, news: string[], options: CheckOptions];
 
-const NO_OPTIONS = signal<CheckOptions>({});
-
 /** A text that is checked again whenever it, the list or its new words change. */
 export class TextDocument {
   readonly text: Signal<string>;
@@ -46,12 +44,12 @@ export class TextDocument {
     name: string,
     readonly vocab: ReadonlySignal<Vocab>,
     readonly lang: ReadonlySignal<string>,
-    options: ReadonlySignal<CheckOptions> = NO_OPTIONS,
+    options?: ReadonlySignal<CheckOptions>,
   ) {
     this.text = kept(`${name}.text`, "");
     this.newWords = kept<string[]>(`${name}.new`, []);
     effect(() => {
-      const besides = { ...options.value, ...(isRead(this.lang.value) && { readings: true }) };
+      const besides = { ...options?.value, ...(isRead(this.lang.value) && { readings: true }) };
       const asked: Asked = [this.text.value, this.vocab.value, this.newWords.value, besides];
       if (status.value === "ready") this.schedule(asked);
     });
