@@ -86,6 +86,11 @@ class Zipped:
             raise DocumentError(f"more than {MAX_XML_BYTES // 2**20} MiB of text when unpacked; send a part of it")
         return data
 
+    def check(self) -> None:
+        """Unpack every part; raise ``DocumentError`` as ``read``."""
+        for name in self._names:
+            self.read(name)
+
     def parse(
         self,
         name: str,

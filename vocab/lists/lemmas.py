@@ -15,9 +15,8 @@ from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGU
 
 from vocab.errors import NoLemmasError, UnknownLanguageError
 from vocab.lists.cleaned import lowercase
-from vocab.lists.irregular import irregular_forms
 from vocab.lists.japanese import forms_of, lemmas_of_forms
-from vocab.lists.known_lemmas import DICTIONARY_OF
+from vocab.lists.known_lemmas import DICTIONARY_OF, irregular_forms
 from vocab.lists.wordlists import OWN_SOURCES, WordList, list_name, load_word_list
 from vocab.marks import APOSTROPHES, BLANK
 

@@ -11,7 +11,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -279,15 +279,6 @@ def write_levels(rows: Sequence[LevelRow]) -> str:
 _NGSL_BAND: Final = 1_000
 """Words of each level of the NGSL, whose table has their order and no levels."""
 
-_LEVEL_CELLS: Final = {
-    "hsk2": re.compile(r"(?:old-|^(?:hsk)?[ _]?(?:2\.0)?[ _-]*(?:level|band)?[ _-]*)([1-6])(?![\d.])"),
-    "hsk3": re.compile(r"(?:new-|^(?:hsk)?[ _]?(?:3\.0)?[ _-]*(?:level|band)?[ _-]*)([1-9])(?![\d.])"),
-    "jlpt": re.compile(r"(?:\bn|jlpt[ _-]n?|^)([1-5])\b"),
-    "grade": re.compile(r"(?<!\d)(1[0-2]|[1-9])(?!\d)"),
-    "ngsl": re.compile(r"(?<!\d)([1-3])(?!\d)"),
-}
-"""Levels as published tables write them: "HSK 1", "3", "7-9", "new-4", "N5", "JLPT JLPT_5", "Grade 3"."""
-
 
 def rows_of_family(
     read: ReadList, family: Family, language: str, forms: Mapping[str, Sequence[str]]
@@ -306,26 +297,23 @@ def rows_of_family(
     if family.languages and language not in family.languages:
         there = ", ".join(family.languages)
         raise DocumentError(f"the {family.title} is not for {language!r}, only for {there}: choose --family levels")
-    levels = family.levels or (tuple(read.levels) if family is OWN_LEVELS else ())
-    if (levels and "level" not in read.columns and not read.levels and family.name != "ngsl") or (
-        family is OWN_LEVELS and not levels
-    ):
+    if family is OWN_LEVELS:
+        family = replace(family, levels=tuple(read.levels))
+    levels = family.levels
+    if not read.levels and (levels or family.name == OWN_LEVELS.name) and family.name != "ngsl":
         raise DocumentError("it has no levels: neither a column of them nor sheets named for them")
     best = list[tuple[int, Entry]]()
     left_out = list(read.left_out)
     for entry in read.entries:
-        if not levels:
-            place = 0
-        elif family.name == "ngsl" and not entry.levels:
-            place = min((entry.rank - 1) // _NGSL_BAND, len(levels) - 1)
-        elif found := [place for cell in entry.levels for place in _levels_in(cell, family, levels)]:
-            place = min(found)
+        places = [place for cell in entry.levels for place in _places_in(cell, family)]
+        if family.name == "ngsl" and not entry.levels:
+            places = [min((entry.rank - 1) // _NGSL_BAND, len(levels) - 1)]
+        if places or not levels:
+            best.append((min(places, default=0), entry))
         else:
             named = ", ".join(entry.levels)
             reason = f"level {named} is beyond those of {family.name}: {', '.join(levels)}" if named else "no level"
             left_out.append(LeftOut(entry.line, entry.word, reason, entry.sheet))
-            continue
-        best.append((place, entry))
     if not best:
         raise DocumentError(f"no word with a level of {family.name}: {', '.join(levels)}")
     rows = [
@@ -339,15 +327,15 @@ def rows_of_family(
     return rows, left_out
 
 
-def _levels_in(cell: str, family: Family, levels: Sequence[str]) -> list[int]:
-    """Return the places of the levels that a cell names."""
-    pattern = _LEVEL_CELLS.get(family.name)
-    if pattern is None:
-        return [levels.index(level)] if (level := level_of(cell)) in levels else []
-    found = pattern.findall(cell.casefold().replace("–", "-"))
-    if family.name == "jlpt":
-        return [levels.index(f"N{number}") for number in found]
-    return [min(int(number), len(levels)) - 1 for number in found]
+def _places_in(cell: str, family: Family) -> list[int]:
+    """Return the places of the levels that a cell names: "HSK 1", "7-9", "new-4", "2" of N2, "JLPT_5", "Grade 3"."""
+    if (level := level_of(cell)) in family.levels:
+        return [family.levels.index(level)]
+    # Neither the version of a list, "HSK 3.0", nor a level of the other version.
+    other = "old" if family.name == "hsk3" else "new"
+    numbers = re.findall(r"(?<!\d)\d\d?(?!\d)", re.sub(rf"\d\.\d|{other}-\d", "", cell))
+    spans = (["7", "8", "9"] if level == "7-9" else [level.removeprefix("N")] for level in family.levels)
+    return [place for place, span in enumerate(spans) if not set(span).isdisjoint(numbers)]
 
 
 def with_japanese_forms(rows: Sequence[LevelRow], listed: Container[str]) -> list[LevelRow]:
@@ -359,18 +347,12 @@ def with_japanese_forms(rows: Sequence[LevelRow], listed: Container[str]) -> lis
         rows: The lowest level first.
         listed: The words of the reference dictionary.
     """
-    inflected = [
-        row._replace(
-            forms=tuple(
-                form
-                for form in dict.fromkeys(
-                    (*row.forms, *(form for word in (row.word, *row.forms) for form in forms_of(word, listed)))
-                )
-                if form != row.word
-            )
-        )
-        for row in rows
-    ]
+    inflected = [row._replace(forms=_with_forms(row, listed)) for row in rows]
     named = {row.word for row in rows}
     grammar = [LevelRow(word, rows[0].level) for word in GRAMMAR if word in listed and word not in named]
     return [*grammar, *inflected]
+
+
+def _with_forms(row: LevelRow, listed: Container[str]) -> tuple[str, ...]:
+    inflected = (form for word in (row.word, *row.forms) for form in forms_of(word, listed))
+    return tuple(form for form in dict.fromkeys((*row.forms, *inflected)) if form != row.word)

@@ -8,8 +8,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from itertools import groupby
+from typing import Final, NamedTuple
 
+from vocab.answers import ReadEntry, ReadVocabulary
 from vocab.errors import DocumentError, InvalidWordListError
 from vocab.lists.entries import clean_entry
 from vocab.lists.shapes import AFFIX_MARKS, CellReader, folded, read_lines
@@ -44,21 +46,12 @@ _LEVEL_NAMES: Final = (
 _FORM_NAMES: Final = ("forms", "inflections", "word forms", "other forms", "formen", "principal parts", "plural")
 _READING_NAMES: Final = ("reading", "kana", "hiragana", "furigana")
 _OTHER_NAMES: Final = (
-    "pos",
-    "part of speech",
-    "freq",
-    "frequency",
-    "rank",
-    "count",
-    "id",
-    "meaning",
-    "translation",
-    "#",
-)
+    "pos", "part of speech", "freq", "frequency", "rank", "count", "id", "meaning", "translation", "#",
+)  # fmt: skip
 _BESIDE_NAMES: Final = frozenset((*_LEVEL_NAMES, *_FORM_NAMES, *_READING_NAMES, *_OTHER_NAMES))
 _KELLY: Final = "items for translation"
 
-_ALL_WORD_NAMES: Final = tuple(name for names in reversed(_WORD_NAMES.values()) for name in names.split())
+_ALL_WORD_NAMES: Final = (*(name for names in reversed(_WORD_NAMES.values()) for name in names.split()), _KELLY)
 _SURE_NAMES: Final = frozenset((*_ALL_WORD_NAMES, *_LEVEL_NAMES, *_FORM_NAMES, *_READING_NAMES)) - frozenset(
     ["front", "item", "term", "entry", "unit", "level", "levels", "grade", "lesson", "ord", "english"]
 )
@@ -124,19 +117,16 @@ class ReadList:
     @property
     def levels(self) -> list[str]:
         """The levels of the entries: in the file's order where each comes in one piece, else by name or number."""
-        found = [level_of(level) for entry in self.entries for level in entry.levels]
+        found = [level for level, _ in groupby(level_of(level) for entry in self.entries for level in entry.levels)]
         distinct = list(dict.fromkeys(found))
-        num_runs = sum(place == 0 or found[place - 1] != level for place, level in enumerate(found))
-        if num_runs == len(distinct):
+        if len(found) == len(distinct) or not all(re.fullmatch(r"\D*\d{1,9}\D*", level) for level in distinct):
             return distinct
-        if all(map(_JLPT.fullmatch, distinct)):
-            return sorted(distinct, reverse=True)
-        numbers = [re.findall(r"\d+", level) for level in distinct]
-        if all(map(_CEFR.fullmatch, distinct)) or any(len(one) != 1 for one in numbers):
-            return sorted(distinct) if all(map(_CEFR.fullmatch, distinct)) else distinct
-        return [level for _, level in sorted(zip((int(one[0][:9]) for one in numbers), distinct, strict=True))]
+        is_jlpt = all(map(_JLPT.fullmatch, distinct))
+        return sorted(
+            distinct, key=lambda level: re.sub(r"\d+", lambda match: match[0].zfill(9), level), reverse=is_jlpt
+        )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> ReadVocabulary:
         """Return what the service answers.
 
         Raises:
@@ -148,21 +138,16 @@ class ReadList:
         if len(self.entries) > MAX_ENTRIES:
             raise DocumentError(f"more than {MAX_ENTRIES:,} words; send a part of it")
         levels = self.levels
-        places = {level: place for place, level in enumerate(levels)}
-        entries = [
+        entries: list[ReadEntry] = [
             {
                 "rank": entry.rank,
                 "word": entry.word,
-                "level": min(map(level_of, entry.levels), key=places.__getitem__, default=None),
-                "forms": entry.forms,
+                "level": min(map(level_of, entry.levels), key=levels.index, default=None),
+                "forms": list(entry.forms),
                 "line": entry.line,
                 "sheet": entry.sheet,
             }
             for entry in self.entries
-        ]
-        left_out = [
-            {"line": row.line, "text": row.text[:200], "reason": row.reason, "sheet": row.sheet}
-            for row in self.left_out[:MAX_LEFT_OUT]
         ]
         return {
             "object": "vocabulary.entries",
@@ -172,7 +157,10 @@ class ReadList:
             "columns": self.columns,
             "shapes": list(self.shapes),
             "encoding": self.encoding,
-            "left_out": left_out,
+            "left_out": [
+                {"line": row.line, "text": row.text[:200], "reason": row.reason, "sheet": row.sheet}
+                for row in self.left_out[:MAX_LEFT_OUT]
+            ],
             "num_left_out": len(self.left_out),
         }
 
@@ -237,7 +225,7 @@ class _Reader:
         self._unspaced = language if unspaced_marks(language) else None
         self._word_column, self._level_column = word_column, level_column
         own = f"{_WORD_NAMES.get(language, '')} {_WORD_NAMES['']}".split()
-        self._word_names = tuple(own) if language else _ALL_WORD_NAMES
+        self._word_names = (*own, _KELLY) if language else _ALL_WORD_NAMES
         self._places = dict[str, int]()
 
     def columns_of(self, sheet: Sheet) -> _Columns | None:
@@ -252,32 +240,30 @@ class _Reader:
         names = sheet.columns or (sheet.rows[start - 1].cells if start else ())
         compared = _compared(names)
         rows = sheet.rows[start:][:_SAMPLE]
-        width = min(30, max((len(row.cells) for row in rows), default=0))
+        columns = [_column(rows, at) for at in range(min(30, max((len(row.cells) for row in rows), default=0)))]
         word = _find(compared, self._word_column, self._word_names)
-        if word is None:
-            word = next((at for at, name in enumerate(compared) if name.endswith(_KELLY)), None)
         is_guess = word is None
         if word is None:
-            only = 0 if width == 1 else None
-            word = next((at for at in range(width) if self._are_words(_column(rows, at))), only)
+            word = next((at for at, cells in enumerate(columns) if self._are_words(cells)), None)
+        if word is None and len(columns) == 1:
+            word = 0
         if word is None:
             return None
         level = _find(compared, self._level_column, _LEVEL_NAMES)
         if level is None:
-            level = next((at for at in range(width) if at != word and _are_levels(_column(rows, at))), None)
+            level = next((at for at, cells in enumerate(columns) if at != word and _are_levels(cells)), None)
         forms = tuple(at for at, name in enumerate(compared) if name in (*_FORM_NAMES, *_READING_NAMES))
         return _Columns(start, names, word, level, forms, is_guess, not names and level is None and _are_families(rows))
 
     def _num_above(self, rows: Sequence[Row]) -> int:
         """Return how many rows stand above those of words: titles, and the names of columns."""
-        asked = {name.casefold() for name in (self._word_column, self._level_column) if name}
-        known = asked.union(self._word_names, _SURE_NAMES)
+        known = {*_compared(filter(None, (self._word_column, self._level_column))), *self._word_names, *_SURE_NAMES}
         for place, row in enumerate(rows[:10]):
             names = _compared(row.cells)
-            is_known = [name in known or name.endswith(_KELLY) for name in names]
             # Below a title there is more than one name.
-            num_names = sum(is_one or name in _BESIDE_NAMES for name, is_one in zip(names, is_known, strict=True))
-            if any(is_known) and num_names > bool(place):
+            if not known.isdisjoint(names) and sum(name in known or name in _BESIDE_NAMES for name in names) > bool(
+                place
+            ):
                 return place + 1
             if place and sum(map(bool, names)) > 1:
                 break
@@ -384,13 +370,16 @@ class _Reader:
 
 def _find(names: Sequence[str], asked: str | None, usual: Sequence[str]) -> int | None:
     """Return the index of the column asked for, or else of a usual name."""
-    if asked is not None and asked.casefold() not in names:
+    wanted = _compared([asked]) if asked else usual
+    if asked and wanted[0] not in names:
         raise DocumentError(f"no column {asked}; there are {', '.join(filter(None, names))[:200] or 'no names'}")
-    return next((names.index(name) for name in ((asked.casefold(),) if asked else usual) if name in names), None)
+    return next((names.index(name) for name in wanted if name in names), None)
 
 
 def _compared(names: Iterable[str]) -> list[str]:
-    return [" ".join(name.split()).casefold() for name in names]
+    """Return names to compare; Kelly's lists have "Swedish items for translation"."""
+    compared = (" ".join(name.split()).casefold() for name in names)
+    return [_KELLY if name.endswith(_KELLY) else name for name in compared]
 
 
 def _cell(row: Row, at: int | None) -> str:

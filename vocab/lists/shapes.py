@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from vocab.lists.irregular import irregular_forms
 from vocab.lists.known_lemmas import KnownLemmas
 from vocab.marks import unspaced_marks
 
@@ -72,7 +71,8 @@ class CellReader:
         self._is_table = is_table or counts[2] >= 3 or self._articles.are_shown
         shown = [count >= (1 if self._is_table else 3) for count in counts]
         self._has_brackets, self._has_parts, self._has_endings, self._has_joints = shown
-        self._lemmas: KnownLemmas | None = None
+        # Its dictionary is loaded when it is asked.
+        self._lemmas = KnownLemmas(self._language or "en")
         numbers = defaultdict[str, set[int]](set)
         for cell in cells:
             if match := _NUMBERED.fullmatch(_BRACKET.sub("", cell).strip()):
@@ -90,7 +90,7 @@ class CellReader:
         for part in self._split(self._without_number(text)):
             if words and (endings := _endings_of(part)):
                 self.shapes["endings"] = None
-                forms += [_joined(words[0], *ending, self._language) for ending in endings]
+                forms += self._with_endings(words[0], endings)
             elif not words or not self._is_aside(part, words[0]):
                 bare = self._auxiliaries.strip(part) if words else part
                 is_verb = is_verb or bare != part
@@ -136,19 +136,20 @@ class CellReader:
         """Return the forms of a word that stand in brackets after it; none where these hold a note."""
         parts = [part for part in _PARTS.split(inside) if part]
         if endings := [ending for part in parts for ending in _endings_of(part)]:
-            return [_joined(head, *ending, self._language) for ending in endings]
+            return self._with_endings(head, endings)
         items = [self._auxiliaries.strip(part) for part in parts]
         if items != parts:
             return items
         is_form = any(self._is_form(item, head, is_likely=True) for item in items)
-        if not is_form and len(items) > 1 and self._language:
-            self._lemmas = self._lemmas or KnownLemmas(self._language)
-            is_form = any(self._lemmas.of(item) == head for item in items)
         return items if is_form and not any(" " in item for item in items) else []
 
     def _is_form(self, word: str, head: str, *, is_likely: bool) -> bool:
         begins_so = is_likely and len(head) > 2 and word.startswith(head[: max(3, len(head) - 2)])
-        return begins_so or word in irregular_forms(head, self._language or "en")
+        return begins_so or (not self._articles.are_all(word) and self._lemmas.is_form(word, head))
+
+    def _with_endings(self, word: str, endings: Sequence[tuple[str, bool]]) -> list[str]:
+        found = (self._lemmas.with_ending(word, ending, has_umlaut=has_umlaut) for ending, has_umlaut in endings)
+        return list(filter(None, found))
 
     def _split(self, text: str) -> list[str]:
         if (bare := self._articles.strip(text)) != text:
@@ -198,7 +199,7 @@ class _Prefixes:
             shown = {one: len(some) for one, some in found.items() if len(set(some)) > 1 and len(some) >= least}
             self.language = max(shown, key=shown.__getitem__, default="")
         words = by_language.get(self.language, "")
-        self._words = frozenset(words.split())
+        self._words = frozenset(by_language.get(self.language or "en", "").split())
         self.are_shown = bool(words) and len(_begin_with(words, cells)) >= least
         self._pattern = _prefix_pattern(words) if self.are_shown else re.compile("(?!)")
 
@@ -228,46 +229,6 @@ def _endings_of(part: str) -> list[tuple[str, bool]]:
     return (
         [(match[2], not set(match[1]).isdisjoint('¨⸚"\u0308')) for match in found] if len(found) == len(pieces) else []
     )
-
-
-_UMLAUTS: Final = {"au": "äu", "a": "ä", "o": "ö", "u": "ü", "Au": "Äu", "A": "Ä", "O": "Ö", "U": "Ü"}
-_LAST_VOWEL: Final = re.compile("(au|Au|[aouAOU])(?=[^aouAOU]*$)")
-_APPENDING: Final = frozenset({"en", "nl", "hu", "fi", "et", "tr"})
-_REPLACED: Final = {
-    "de": "(?:a|um|us|o)$", "sv": "[ae]$", "nb": "e$", "da": "e$", "el": "[αειουη]ς?$",
-    "ru": "(?:[ыио]и|[аеиоуыэюяь])$",
-}  # fmt: skip
-"""What an ending that begins with a vowel takes the place of, where it is not the last vowel."""
-
-
-def _joined(word: str, ending: str, has_umlaut: bool, language: str) -> str:
-    """Return a word with an ending: "Hunde" of "Hund" and "e", "bella" of "bello" and "a"."""
-    if has_umlaut:
-        word = _LAST_VOWEL.sub(lambda match: _UMLAUTS[match[0]], word, count=1)
-    stem, first = _without_accents(word), _without_accents(ending[:1])
-    if (
-        not ending
-        or language in _APPENDING
-        or (language, ending) == ("fr", "e")
-        or (language == "de" and ending != "en")
-    ):
-        return word + ending
-    if language not in _REPLACED and len(ending) > (1 if language == "it" else 2):
-        # The ending begins again within the word: "heureux, -euse", "acteur, -trice", "amico, -ci".
-        place = stem.rfind(first, max(1, len(stem) - 4))
-        if place > 0:
-            return word[:place] + ending
-    if first not in "aeiouαειουηωаеёиоуыэюя":
-        return word + ending
-    if replaced := re.search(_REPLACED.get(language, "[aeiouy]$"), stem):
-        return word[: replaced.start()] + ending
-    # "Inglés" loses its accent.
-    return (stem if language == "es" and re.search("[áéíóú][ns]$", word) else word) + ending
-
-
-def _without_accents(text: str) -> str:
-    """Return letters without their accents, one for one."""
-    return "".join(unicodedata.normalize("NFD", char)[0] for char in text)
 
 
 _LINES: Final = (

@@ -5,11 +5,13 @@ Nothing is guessed that the bytes do not show: text other than UTF-8 is of an en
 
 import csv
 import html
+import io
 import re
-from collections.abc import Container, Iterator, Sequence
+import warnings
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from vocab.csv_cells import read_cell
 from vocab.documents.zipped import Zipped
@@ -75,7 +77,7 @@ def read_sheets(
     if len(data) > MAX_FILE_BYTES:
         raise DocumentError(f"more than {MAX_FILE_BYTES // 2**20} MiB")
     if data.startswith(b"PK\x03\x04"):
-        return _sheets_of_xlsx(Zipped(data)), None
+        return _sheets_of_xlsx(data), None
     if kind := next((kind for mark, kind in _OTHER_KINDS.items() if data.startswith(mark)), None):
         raise DocumentError(kind)
     text, encoding = _decode(data, language)
@@ -100,50 +102,57 @@ _WINDOWS: Final = {
 }  # fmt: skip
 """The encodings of Windows, where it does not write Unicode."""
 
-_HIGH: Final = re.compile(rb"[\x80-\xff]+")
 _IMPLAUSIBLE: Final = re.compile(r"[a-zß-öø-ÿа-я][À-ÖØ-ÞА-Я]|[\x80-\x9f]|\bÿ")
 """In a text of one byte a character that was written in another encoding: "caf" with "Ã" after it."""
 
 
 def _decode(data: bytes, language: str) -> tuple[str, str]:
     """Return the text of bytes, and the name of its encoding."""
-    codec = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    # Of UTF-16 each ASCII character has a NUL, and so has the end of a line; other texts have none.
-    num_ends = max(data.count(b"\n\0"), data.count(b"\0\n"))
-    is_utf_16 = 4 * data.count(0) >= len(data) > 0 or 2 * num_ends > data.count(b"\n") or not _is_utf_8(data)
-    if codec != "utf-16" and b"\0" in data and is_utf_16:
-        codec = "utf-16-le" if data[1::2].count(0) >= data[::2].count(0) else "utf-16-be"
-    try:
-        return data.decode(codec), "UTF-16" if "16" in codec else "UTF-8"
-    except UnicodeDecodeError as error:
-        line = data[: error.start].decode(codec, "ignore").count("\n") + 1
-    codec = "utf-8" if "16" in codec else _guess(data, language)
-    try:
-        text = data.decode(codec)
+    for codec in _codecs_of(data, language):
+        try:
+            text = data.decode(codec)
+        except UnicodeDecodeError:
+            continue
         if not (codec.startswith("cp125") and _IMPLAUSIBLE.search(text)):
-            return text, codec.replace("cp", "windows-").replace("gb", "GB")
-    except UnicodeDecodeError:
-        pass
+            return text, _SHOWN.get(codec, codec.replace("cp", "windows-").replace("gb", "GB"))
+    line = next((number for number, line in enumerate(data.split(b"\n"), 1) if not _is_utf_8(line)), 1)
     raise DocumentError(f"line {line}: not UTF-8. Save the file as UTF-8")
 
 
-def _guess(data: bytes, language: str) -> str:
-    """Return the encoding that bytes other than UTF-8 have; UTF-8 where it cannot be told."""
-    is_utf_8 = [_is_utf_8(line) for line in data.split(b"\n") if not line.isascii()]
-    if 2 * sum(is_utf_8) >= len(is_utf_8):
+_SHOWN: Final = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
+
+
+def _codecs_of(data: bytes, language: str) -> Iterator[str]:
+    """Yield the encodings that bytes may have."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        yield "utf-16"
+        return
+    # Of UTF-16 each ASCII character has a NUL, and so has the end of a line; other texts have none.
+    num_ends = max(data.count(b"\n\0"), data.count(b"\0\n"))
+    if 4 * data.count(0) < max(len(data), 1) and 2 * num_ends <= data.count(b"\n"):
+        yield "utf-8-sig"
+    if b"\0" in data:
+        yield "utf-16-le" if data[1::2].count(0) >= data[::2].count(0) else "utf-16-be"
+    lines = [_is_utf_8(line) for line in data.split(b"\n") if not line.isascii()]
+    if 2 * sum(lines) >= len(lines):
         # UTF-8, a line of which is damaged.
-        return "utf-8"
+        return
     if language in _WINDOWS:
-        return _WINDOWS[language]
-    runs = [run[0] for run in _HIGH.finditer(data)]
-    if any(len(run) % 2 for run in runs):
-        # In western languages letters with accents rarely stand beside one another.
-        return "cp1252" if 10 * sum(len(run) == 1 for run in runs) >= 8 * len(runs) else "utf-8"
-    # Two bytes a character: of the usual ones of GB 2312 the first is from B0 to D7, in the later half too, where
+        yield _WINDOWS[language]
+        return
+    runs = re.findall(rb"[\x80-\xff]+", data)
+    # Of two bytes a character: of the usual ones of GB 2312 the first is from B0 to D7, in the later half too, where
     # Korean has none; other encodings have more.
     leads = b"".join(run[::2] for run in runs)
-    is_chinese = all(0xB0 <= lead <= 0xD7 or lead in b"\xa1\xa3" for lead in leads)
-    return "gb18030" if is_chinese and 5 * sum(lead >= 0xC9 for lead in leads) >= len(leads) else "utf-8"
+    if 10 * sum(len(run) == 1 for run in runs) >= 8 * len(runs):
+        # In western languages letters with accents rarely stand beside one another.
+        yield "cp1252"
+    elif (
+        all(len(run) % 2 == 0 for run in runs)
+        and all(0xB0 <= lead <= 0xD7 or lead in b"\xa1\xa3" for lead in leads)
+        and 5 * sum(lead >= 0xC9 for lead in leads) >= len(leads)
+    ):
+        yield "gb18030"
 
 
 def _is_utf_8(line: bytes) -> bool:
@@ -178,7 +187,7 @@ def _sheet_of_text(text: str, is_table: bool, column_names: Container[str]) -> S
     # A carriage return ends a line where there is no other end, as on an old Macintosh.
     lines = [line.removesuffix("\r") for line in text.split("\n" if "\n" in text else "\r")]
     if len(lines) > MAX_CELLS:
-        raise _too_large(MAX_CELLS, "cells")
+        raise DocumentError(f"more than {MAX_CELLS:,} cells; leave out lines without words")
     head = list[re.Match[str]]()
     for line in lines:
         if (match := _ANKI_HEADER.fullmatch(line)) is None:
@@ -199,7 +208,7 @@ def _sheet_of_text(text: str, is_table: bool, column_names: Container[str]) -> S
         # A table of Markdown has them at both ends.
         lines = [line.strip().removeprefix("|").removesuffix("|") for line in lines]
     # A single column has quotation marks too.
-    rows = list(_rows_of_csv(lines[start:], delimiter or "\x1f", start))
+    rows = list(_within_limits(_rows_of_csv(lines[start:], delimiter or "\x1f", start)))
     if said.get("html", "").lower() == "true":
         rows = [Row(line, [html.unescape(_NOT_TEXT.sub(" ", cell)) for cell in cells]) for line, cells in rows]
     return Sheet(rows, columns=tuple(columns.split(delimiter)) if columns else ())
@@ -233,160 +242,70 @@ _BAR: Final = re.compile(r"^\s*\||\s\||\|\s")
 
 
 def _rows_of_csv(lines: Sequence[str], delimiter: str, start: int) -> Iterator[Row]:
-    """Yield the rows that have a text, within the limit on cells; lines are counted after ``start``."""
-    num_left, line = MAX_CELLS, start + 1
+    """Yield the rows; lines are counted after ``start``."""
+    line = start + 1
     reader = csv.reader((f"{text}\n" for text in lines), delimiter=delimiter, skipinitialspace=True)
     try:
         for cells in reader:
-            num_left -= 1 + len(cells) if cells else 0
-            if num_left < 0:
-                raise _too_large(MAX_CELLS, "cells")
-            if any(map(str.strip, cells)):
+            if cells:
                 yield Row(line, list(map(read_cell, cells)))
             line = start + reader.line_num + 1
     except csv.Error as error:
         raise DocumentError(f"line {line}: no table: {error}") from None
 
 
-def _too_large(limit: int, unit: str) -> DocumentError:
-    return DocumentError(f"more than {limit:,} {unit}; leave out columns and rows that have no words or levels")
+def _within_limits(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows that have a text; raise ``DocumentError`` beyond a limit."""
+    num_cells = num_chars = 0
+    for row in rows:
+        num_cells += 1 + len(row.cells)
+        lengths = list(map(len, row.cells))
+        num_chars += sum(lengths)
+        for number, limit, unit in (
+            (num_cells, MAX_CELLS, "cells"),
+            (max(lengths, default=0), MAX_CELL_CHARS, "characters in a cell"),
+            (num_chars, MAX_CHARS, "characters"),
+        ):
+            if number > limit:
+                raise DocumentError(f"more than {limit:,} {unit}; leave out columns and rows without words or levels")
+        if any(map(str.strip, row.cells)):
+            yield row
 
 
 # XLSX ----------------------------------------------------------------------------------------------------------------
 
-_REFERENCE: Final = re.compile("([A-Z]{1,3})[0-9]+")
-_FIRST_SHEET: Final = "xl/worksheets/sheet1.xml"
-_TRUTH: Final = {"1": "true", "0": "false"}
-"""Words that Excel takes for truth values."""
 
-
-def _sheets_of_xlsx(zipped: Zipped) -> list[Sheet]:
+def _sheets_of_xlsx(data: bytes) -> list[Sheet]:
     """Return the sheets of an XLSX file that have rows, in their order."""
-    ids, targets = list[tuple[str, str]](), dict[str, str]()
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        if name.endswith(" sheet"):
-            ids.append(
-                (attributes.get("name", ""), next((attributes[key] for key in attributes if key.endswith(" id")), ""))
-            )
-        elif name.endswith(" Relationship"):
-            target = attributes.get("Target", "")
-            targets[attributes.get("Id", "")] = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
-
-    for part in ("xl/workbook.xml", "xl/_rels/workbook.xml.rels"):
-        if part in zipped:
-            zipped.parse(part, start)
-    parts = [(name, targets[one]) for name, one in ids if targets.get(one, "") in zipped]
-    if not parts and _FIRST_SHEET not in zipped:
-        raise DocumentError("no XLSX; save the table as CSV in UTF-8")
-    strings = _Strings(zipped).strings if "xl/sharedStrings.xml" in zipped else []
-    room = _Room()
-    read = [(name, _Sheet(zipped, part, strings, room).rows) for name, part in parts or [("", _FIRST_SHEET)]]
-    filled = [(name, rows) for name, all_rows in read if (rows := [row for row in all_rows if any(row.cells)])]
-    return [Sheet(rows, name=name if len(filled) > 1 else None) for name, rows in filled]
+    try:
+        from openpyxl import load_workbook
+    except ModuleNotFoundError:
+        raise DocumentError("to read XLSX files: pip install 'wordbound[files]'; or save the table as CSV") from None
+    Zipped(data).check()
+    try:
+        with warnings.catch_warnings():
+            # Of what it does not read in a file that it can read all the same.
+            warnings.simplefilter("ignore")
+            book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+            found = [(sheet.title, row) for sheet in book.worksheets for row in _within_limits(_rows_of_sheet(sheet))]
+    except (DocumentError, MemoryError):
+        raise
+    except Exception:
+        # Whatever a damaged file makes of the reader: it raises errors of some dozen kinds.
+        raise DocumentError("no XLSX, or a damaged one; save the table anew, or as CSV in UTF-8") from None
+    names = dict.fromkeys(name for name, _ in found)
+    return [Sheet([row for of, row in found if of == name], name=name if len(names) > 1 else None) for name in names]
 
 
-class _Room:
-    """What is left of the limits, which all sheets of a file share."""
-
-    def __init__(self) -> None:
-        self._left = {"cells": MAX_CELLS, "characters": MAX_CHARS}
-
-    def take(self, number: int, unit: str) -> None:
-        """Count before anything is made; raise ``DocumentError`` beyond the limit."""
-        self._left[unit] -= number
-        if self._left[unit] < 0:
-            raise _too_large(MAX_CELLS if unit == "cells" else MAX_CHARS, unit)
+def _rows_of_sheet(sheet: Any) -> Iterator[Row]:
+    # What a sheet says of its size is often wrong.
+    sheet.reset_dimensions()
+    for line, values in enumerate(sheet.iter_rows(values_only=True), 1):
+        yield Row(line, ["" if value is None else _text_of_value(value) for value in values])
 
 
-class _Strings:
-    """Parses the shared strings of an XLSX file, which its cells name by their numbers."""
-
-    def __init__(self, zipped: Zipped) -> None:
-        self.strings: list[str] = []
-        self._pieces: list[str] = []
-        self._is_text = self._is_spoken = False
-        zipped.parse("xl/sharedStrings.xml", self._start, self._end, self._data)
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:  # noqa: ARG002
-        """Handle a start tag: leave out how a Japanese word is spoken, which stands beside it."""
-        self._is_spoken = self._is_spoken or name.endswith(" rPh")
-        self._is_text = name.endswith(" t") and not self._is_spoken
-
-    def _end(self, name: str) -> None:
-        """Handle an end tag, after which no text of a string comes."""
-        self._is_text = False
-        if name.endswith(" rPh"):
-            self._is_spoken = False
-        elif name.endswith(" si"):
-            self.strings.append("".join(self._pieces))
-            self._pieces.clear()
-
-    def _data(self, data: str) -> None:
-        if self._is_text:
-            self._pieces.append(data)
-
-
-class _Sheet:
-    """Parses the rows of an XLSX sheet, with the texts of shared strings in their cells."""
-
-    def __init__(self, zipped: Zipped, part: str, strings: Sequence[str], room: _Room) -> None:
-        self.rows: list[Row] = []
-        self._strings = strings
-        self._room = room
-        self._kind = ""
-        self._place = 0
-        self._pieces: list[str] | None = None
-        zipped.parse(part, self._start, self._end, self._data)
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        """Handle a start tag: begin a row, find the column of a cell, or begin its value."""
-        tag = name.rpartition(" ")[2]
-        if tag == "row":
-            self._room.take(1, "cells")
-            number = attributes.get("r", "")
-            is_number = number.isdecimal() and len(number) <= 7
-            self.rows.append(Row(int(number) if is_number else len(self.rows) + 1, []))
-        elif tag == "c" and self.rows:
-            self._kind = attributes.get("t", "")
-            reference = _REFERENCE.fullmatch(attributes.get("r", ""))
-            self._place = _column_number(reference[1]) if reference else len(self.rows[-1].cells)
-        elif tag in ("v", "t"):
-            self._pieces = []
-
-    def _end(self, name: str) -> None:
-        """Handle the end of a value: write it, or the shared string it names, into its column."""
-        tag = name.rpartition(" ")[2]
-        if tag not in ("v", "t") or self._pieces is None or not self.rows:
-            return
-        value, self._pieces = "".join(self._pieces), None
-        if self._kind == "s":
-            value = self._shared(value)
-        elif self._kind == "b":
-            value = _TRUTH.get(value, value)
-        row = self.rows[-1].cells
-        num_new = max(self._place + 1 - len(row), 0)
-        self._room.take(num_new, "cells")
-        row.extend([""] * num_new)
-        # The text of one cell may stand in several parts.
-        if len(row[self._place]) + len(value) > MAX_CELL_CHARS:
-            raise _too_large(MAX_CELL_CHARS, "characters in a cell")
-        self._room.take(len(value), "characters")
-        row[self._place] += value
-
-    def _data(self, data: str) -> None:
-        if self._pieces is not None:
-            self._pieces.append(data)
-
-    def _shared(self, number: str) -> str:
-        """Return the shared string of a number; none of a number that is no index."""
-        is_index = number.isdecimal() and len(number) <= len(str(len(self._strings)))
-        return self._strings[int(number)] if is_index and int(number) < len(self._strings) else ""
-
-
-def _column_number(letters: str) -> int:
-    """Return the index of a column from its letters: 0 of A, 26 of AA."""
-    number = 0
-    for letter in letters:
-        number = number * 26 + ord(letter) - ord("A") + 1
-    return number - 1
+def _text_of_value(value: object) -> str:
+    """Return a cell's value as it is typed: words that Excel takes for truth values, whole numbers, or a text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -178,17 +178,14 @@ def _explain(path: Path, lang: str | None, left_out: Path | None) -> None:
         raise InputError(f"{path}: {error}") from None
     num_forms = sum(len(entry.forms) for entry in read.entries)
     print(f"{path}: {len(read.entries):,} words, {num_forms:,} forms beside them; {read.encoding or 'XLSX'}")
-    if read.columns:
-        print("columns: " + ", ".join(f"{role}: {column}" for role, column in read.columns.items()))
-    if read.levels:
-        print("levels: " + ", ".join(read.levels))
-    if read.shapes:
-        print("understood: " + ", ".join(read.shapes))
+    columns = [f"{role}: {column}" for role, column in read.columns.items()]
+    for title, found in (("columns", columns), ("levels", read.levels), ("understood", read.shapes)):
+        if found:
+            print(f"{title}: {', '.join(found)}")
     for entry in read.entries[:_FIRST_SHOWN]:
         print("\t".join((str(entry.rank), entry.word, ", ".join(entry.levels), ", ".join(entry.forms))).rstrip())
     for row in read.left_out:
-        place = f"{row.sheet}, line {row.line}" if row.sheet else f"line {row.line}"
-        print(f"left out: {place}: {row.text[:80]!r}: {row.reason}")
+        print(f"left out: {f'{row.sheet}, ' if row.sheet else ''}line {row.line}: {row.text[:80]!r}: {row.reason}")
     _report_left_out(read.left_out, left_out)
 
 

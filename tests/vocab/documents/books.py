@@ -12,6 +12,7 @@ from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+SPREADSHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 SOFT = "\u00ad"
 
@@ -104,6 +105,42 @@ def odt(paragraphs: Sequence[str]) -> bytes:
     title, *rest = (escape(paragraph) for paragraph in paragraphs)
     body = "".join(f"<text:p>{text.replace(' ', '<text:s/>', 2)}</text:p>" for text in rest)
     return odt_of(f'<text:h text:outline-level="1">{title}</text:h>{body}')
+
+
+def xlsx_of(sheets: Mapping[str, str], strings: str = "") -> bytes:
+    """A workbook of sheets with this XML in their rows, whose parts are named in another order than they come."""
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    numbers = dict(zip(sheets, range(len(sheets), 0, -1), strict=True))
+    types = "".join(
+        f'<Override PartName="/xl/{name}.xml" ContentType="{kind}.{of}+xml"/>'
+        for name, of in (("workbook", "sheet.main"), ("sharedStrings", "sharedStrings"), ("styles", "styles"))
+    )
+    named = "".join(f'<sheet name="{name}" sheetId="{at}" r:id="r{at}"/>' for name, at in numbers.items())
+    targets = "".join(
+        f'<Relationship Id="r{at}" Type="{OFFICE}/worksheet" Target="worksheets/sheet{at}.xml"/>'
+        for at in sorted(numbers.values())
+    )
+    relations = "http://schemas.openxmlformats.org/package/2006"
+    return zipped(
+        {
+            "[Content_Types].xml": f'<Types xmlns="{relations}/content-types">{types}</Types>',
+            "xl/workbook.xml": f'<workbook xmlns="{SPREADSHEET}" xmlns:r="{OFFICE}"><sheets>{named}</sheets>'
+            "</workbook>",
+            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{relations}/relationships">{targets}</Relationships>',
+            "xl/sharedStrings.xml": f'<sst xmlns="{SPREADSHEET}">{strings}</sst>',
+            "xl/styles.xml": f'<styleSheet xmlns="{SPREADSHEET}"/>',
+            **{
+                f"xl/worksheets/sheet{numbers[name]}.xml": f'<worksheet xmlns="{SPREADSHEET}"><sheetData>{rows}'
+                "</sheetData></worksheet>"
+                for name, rows in sheets.items()
+            },
+        }
+    )
+
+
+def rows_xml(rows: Sequence[Sequence[str]]) -> str:
+    cells = (["<c t='inlineStr'><is><t>" + escape(cell) + "</t></is></c>" for cell in row] for row in rows)
+    return "".join(f"<row r='{number}'>{''.join(row)}</row>" for number, row in enumerate(cells, 1))
 
 
 def html_page(paragraphs: Sequence[str]) -> bytes:

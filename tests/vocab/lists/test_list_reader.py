@@ -4,6 +4,7 @@ The words are made up of a few; the shapes are those of published lists, spreads
 """
 
 import re
+import sys
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -12,34 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.vocab.documents.books import zipped
+from tests.vocab.documents.books import parts_of, rows_xml, xlsx_of, zipped
 from vocab.errors import DocumentError, InvalidWordListError
 from vocab.lists.list_reader import ReadList, read_list
 from vocab.lists.wordlists import WordList, load_word_list
 
 
-def sheet_xml(rows: list[list[str]]) -> str:
-    cells = (["<c t='inlineStr'><is><t>" + cell + "</t></is></c>" for cell in row] for row in rows)
-    made = "".join(f"<row r='{number}'>{''.join(row)}</row>" for number, row in enumerate(cells, 1))
-    return f'<worksheet xmlns="urn:s"><sheetData>{made}</sheetData></worksheet>'
-
-
 def xlsx(**sheets: list[list[str]]) -> bytes:
-    """A workbook, whose sheets' parts are named in another order than they come."""
-    numbers = range(len(sheets), 0, -1)
-    names = zip(sheets, numbers, strict=True)
-    workbook = "".join(f'<sheet name="{name.replace("_", " ")}" r:id="r{number}"/>' for name, number in names)
-    targets = "".join(f'<Relationship Id="r{number}" Target="worksheets/sheet{number}.xml"/>' for number in numbers)
-    return zipped(
-        {
-            "xl/workbook.xml": f'<workbook xmlns="urn:w" xmlns:r="urn:r"><sheets>{workbook}</sheets></workbook>',
-            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="urn:p">{targets}</Relationships>',
-            **{
-                f"xl/worksheets/sheet{number}.xml": sheet_xml(rows)
-                for number, rows in zip(numbers, sheets.values(), strict=True)
-            },
-        }
-    )
+    return xlsx_of({name: rows_xml(rows) for name, rows in sheets.items()})
 
 
 def shown(read: ReadList) -> str:
@@ -271,6 +252,47 @@ def test_any_table_is_accounted_for_or_refused(table: list[list[str]], mark: str
 def test_any_bytes_are_read_or_refused(data: bytes, language: str) -> None:
     with suppress(DocumentError):
         read_list(data, "x", language)
+
+
+DAMAGED = {
+    "xlsx": xlsx(A1=[["Wort", "x"], ["Hund", "1"]], A2=[["Wort"], ["Katze"]]),
+    "csv": b"Wort;x\nHund;A1\nK\xe4se;\n",
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+@given(data=st.data())
+def test_a_damaged_list_is_read_or_refused_in_half_a_line(kind: str, data: st.DataObject) -> None:
+    file = bytearray(DAMAGED[kind])
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(file)))
+        file[place : place + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=9))
+    assert_read_or_refused(bytes(file))
+
+
+@given(data=st.data())
+def test_a_part_of_a_workbook_may_be_damaged(data: st.DataObject) -> None:
+    parts = {name: bytearray(part) for name, part in parts_of(DAMAGED["xlsx"]).items()}
+    file = parts[data.draw(st.sampled_from(sorted(parts)))]
+    marks = st.sampled_from([b"<", b"<c r='ZZ9'/>", b"<row/>", b"<v>1</v>", b"</row>", b"&#", b'="', b"99999999999"])
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(file)))
+        file[place : place + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=9) | marks)
+    assert_read_or_refused(zipped({name: bytes(part) for name, part in parts.items()}))
+
+
+def assert_read_or_refused(data: bytes) -> None:
+    try:
+        read_list(data, "x.csv", "de")
+    except DocumentError as error:
+        assert "\n" not in str(error) and len(str(error)) < 160
+
+
+def test_without_the_library_for_xlsx_files_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(DocumentError, match=r"pip install 'wordbound\[files\]'"):
+        read_list(DAMAGED["xlsx"])
+    assert read_list(DAMAGED["csv"]).entries
 
 
 def test_the_answer_is_bounded() -> None:

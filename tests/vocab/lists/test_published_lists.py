@@ -1,10 +1,12 @@
 """Published tables become files of levels. The words are made up; the columns are those of the lists."""
 
+import io
 from collections.abc import Mapping, Sequence
 
+import openpyxl
 import pytest
 
-from tests.vocab.documents.books import zipped
+from tests.vocab.documents.books import xlsx_of
 from vocab.errors import DocumentError
 from vocab.lists import levels
 from vocab.lists.levels import FAMILIES, LevelRow, rows_of_family, with_japanese_forms
@@ -35,14 +37,14 @@ NGSL = "Lemma,SFI Rank,SFI\nthe,1,88.7\nbe,2,86.5\nand,3,86.0\n"
 KELLY = "ID\tWPM\tCEFR levels\tSwedish items for translation\n1\t5\tA1\thus\n2\t3\tB1\tträd\n"
 
 
+STRINGS = (
+    "<si><t>headword</t></si><si><r><t>le</t></r><r><t>vel</t></r></si>"
+    "<si><t>cat</t><rPh sb='0' eb='1'><t>kat</t></rPh></si>"
+)
+
+
 def sheet(*rows: str) -> bytes:
-    return zipped(
-        {
-            "xl/sharedStrings.xml": '<sst xmlns="urn:s"><si><t>headword</t></si><si><r><t>le</t></r><r><t>vel</t></r>'
-            "</si><si><t>cat</t><rPh><t>kat</t></rPh></si></sst>",
-            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="urn:s"><sheetData>{"".join(rows)}</sheetData></worksheet>',
-        }
-    )
+    return xlsx_of({"Sheet1": "".join(rows)}, STRINGS)
 
 
 def test_a_word_has_its_lowest_level_and_a_cell_may_have_several() -> None:
@@ -113,7 +115,6 @@ def test_tables_of_excel_are_read() -> None:
         '<row><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>',
         '<row><c r="A2" t="s"><v>2</v></c><c r="B2"><v>7</v></c><c r="C2" t="inlineStr"><is><t>A1</t></is></c></row>',
         '<row r="9"><c t="b"><v>1</v></c><c r="C9" t="inlineStr"><is><t>A2</t></is></c></row>',
-        '<row><c t="s"><v>99</v></c></row>',
     )
     rows, left_out = imported(data, "cefr-j", "en")
     assert rows == [LevelRow("cat", "A1"), LevelRow("true", "A2")]
@@ -138,26 +139,20 @@ LONGEST = "x" * 32_767
 
 def sheet_of(text: str, *cells: str) -> bytes:
     """A sheet of one row, with one shared string."""
-    return zipped(
-        {
-            "xl/sharedStrings.xml": f"<s:sst xmlns:s='urn:s'><s:si><s:t>{text}</s:t></s:si></s:sst>",
-            "xl/worksheets/sheet1.xml": f"<s:w xmlns:s='urn:s'><s:row>{''.join(cells)}</s:row></s:w>",
-        }
-    )
+    return xlsx_of({"Sheet1": f"<row>{''.join(cells)}</row>"}, f"<si><t>{text}</t></si>")
 
 
 @pytest.mark.parametrize(
     ("data", "limit"),
     [
         (sheet(*(f'<row><c r="ZZZ{row}"><v>1</v></c></row>' for row in range(100_000))), "2,000,000 cells"),
-        (sheet("<row/>" * 2_000_001), "2,000,000 cells"),
+        (sheet("<row r='9999999999'><c><v>1</v></c></row>"), "2,000,000 cells"),
         (b",\n" * 700_000, "2,000,000 cells"),
-        (sheet_of(LONGEST + "x", "<s:c t='s'><s:v>0</s:v></s:c>"), "32,767 characters in a cell"),
-        (sheet_of("", f"<s:c>{'<s:v>x</s:v>' * 32_768}</s:c>"), "32,767 characters in a cell"),
-        (sheet_of(LONGEST, "<s:c t='s'><s:v>0</s:v></s:c>" * 2_049), "67,108,864 characters"),
+        (sheet_of(LONGEST + "x", "<c t='s'><v>0</v></c>"), "32,767 characters in a cell"),
+        (sheet_of(LONGEST, "<c t='s'><v>0</v></c>" * 2_049), "67,108,864 characters"),
         (sheet_of(" " * (64 * 2**20)), "64 MiB of text when unpacked"),
     ],
-    ids=["far column", "rows", "csv", "long string", "many values", "shared text", "unpacked"],
+    ids=["far column", "far row", "csv", "long string", "shared text", "unpacked"],
 )  # fmt: skip
 def test_a_small_file_of_a_huge_table_is_refused_by_the_limit(data: bytes, limit: str) -> None:
     assert len(data) < 2_000_000
@@ -166,21 +161,34 @@ def test_a_small_file_of_a_huge_table_is_refused_by_the_limit(data: bytes, limit
 
 
 def test_a_table_at_the_limits_is_read() -> None:
-    left_out = read(sheet_of(LONGEST, "<s:c t='s'><s:v>0</s:v></s:c>" * 2_048)).left_out
+    left_out = read(sheet_of(LONGEST, "<c t='s'><v>0</v></c>" * 2_048)).left_out
     assert [len(row.text) for row in left_out] == [len(LONGEST)]
     assert read(sheet('<row><c r="XFD1"><v>1</v></c></row>')).left_out[0].text == "1"
     assert len(read(b"a\n" * 1_000_000).left_out) == 999_999
 
 
-@pytest.mark.parametrize("number", ["9" * 5_000, "٣", "-1", "1e3", "²", ""])
-def test_a_number_of_no_shared_string_is_an_empty_cell(number: str) -> None:
-    found = read(sheet_of("cat", "<s:c t='s'><s:v>0</s:v></s:c>", f"<s:c t='s'><s:v>{number}</s:v></s:c>"))
-    assert [entry[:2] for entry in found.entries] == [("cat", 1)]
+@pytest.mark.parametrize("number", ["9" * 5_000, "2", "1e3", "²"])
+def test_a_number_of_no_shared_string_is_a_damage(number: str) -> None:
+    with pytest.raises(DocumentError, match="no XLSX, or a damaged one"):
+        read(sheet_of("cat", "<c t='s'><v>0</v></c>", f"<c t='s'><v>{number}</v></c>"))
+
+
+def test_cells_of_excel_are_read_as_they_are_typed() -> None:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    for row in (("word", "level"), ("cat", 1), ("dog", 2.0), (True, 3), ("=1+1", 4), ("sun", None)):
+        book.active.append(row)
+    output = io.BytesIO()
+    book.save(output)
+    entries = read(output.getvalue()).entries
+    assert [(entry.word, entry.levels) for entry in entries] == [
+        ("cat", ("1",)), ("dog", ("2",)), ("true", ("3",)), ("sun", ()),
+    ]  # fmt: skip
 
 
 def test_a_text_in_many_pieces_is_read_in_one_pass() -> None:
     # Added to the text before, each piece would copy it: a terabyte in all.
-    assert read(sheet_of("&amp;" * 10_000_000, "<s:c><s:v>1</s:v></s:c>")).left_out[0].text == "1"
+    assert read(sheet_of("&amp;" * 2_000_000, "<c><v>1</v></c>")).left_out[0].text == "1"
 
 
 def test_a_cell_that_cannot_be_a_word_is_left_out_with_its_row() -> None:
