@@ -221,7 +221,8 @@ class _FileReaders:
             stdout=PIPE,
             stderr=DEVNULL,
             cwd="/",
-            env={},
+            # openpyxl imports numpy where it is installed, and the process may make no threads.
+            env={"OPENBLAS_NUM_THREADS": "1"},
             start_new_session=True,
         )
         try:

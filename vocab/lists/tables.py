@@ -277,11 +277,11 @@ def _within_limits(rows: Iterable[Row]) -> Iterator[Row]:
 
 def _sheets_of_xlsx(data: bytes) -> list[Sheet]:
     """Return the sheets of an XLSX file that have rows, in their order."""
+    Zipped(data).check()
     try:
         from openpyxl import load_workbook
     except ModuleNotFoundError:
         raise DocumentError("to read XLSX files: pip install 'wordbound[files]'; or save the table as CSV") from None
-    Zipped(data).check()
     try:
         with warnings.catch_warnings():
             # Of what it does not read in a file that it can read all the same.
