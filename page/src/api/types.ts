@@ -18,54 +18,21 @@ export interface RunningWord {
   reading?: string | null;
 }
 
-export interface PlaceOfWord extends RunningWord {
-  line: number;
-  column: number;
-  word: string;
-  nearest: ListedWord[];
-}
-
-export interface RankBand {
-  /** Null for all words beyond the last band, and those without a rank. */
-  max_rank: number | null;
-  num_words: number;
-  num_distinct_words: number;
-}
-
 export interface Report {
   num_words: number;
-  num_allowed: number;
   num_distinct_words: number;
-  num_distinct_allowed: number;
   num_symbols: number;
-  /** Null where a text has no words. */
-  coverage: number | null;
   num_new: number;
+  /** Null where a text has no words. */
   coverage_with_new: number | null;
-  has_exactly_the_new_words: boolean;
-  bands: RankBand[];
-  not_allowed: PlaceOfWord[];
-  num_not_allowed: number;
-  new: PlaceOfWord[];
-  new_words: { word: string; count: number }[];
+  bands: { num_words: number }[];
+  not_allowed: { start: number; nearest: ListedWord[] }[];
   num_names: number;
-  names: { word: string; count: number }[];
   words?: RunningWord[];
-  /** Where they were asked for. */
-  sentences?: CheckedSentence[];
-  num_sentences?: number;
-  num_sentences_with_one?: number;
+  /** Where they were asked for. The text is of those with exactly one word that is not in the list. */
+  sentences?: { start: number; text?: string }[];
   /** What the prompt of the text allows, where it was given. */
   prompt_words?: PromptWord[];
-}
-
-export interface CheckedSentence {
-  start: number;
-  end: number;
-  /** Different words that are not in the list. */
-  num_unlisted: number;
-  /** Where there is exactly one. */
-  text?: string;
 }
 
 /** What a check is to do besides. */

@@ -83,7 +83,20 @@ function Settings() {
         words={brief.value.added}
         onChange={(added) => change({ added })}
       />
-      <Besides />
+      {able.value?.names && (
+        <Switch
+          label="Keep names apart"
+          isOn={settings.value.names}
+          onChange={(names) => (settings.value = { ...settings.peek(), names })}
+        />
+      )}
+      {able.value?.inflected && (
+        <Switch
+          label="Added words with endings"
+          isOn={settings.value.inflected}
+          onChange={(inflected) => (settings.value = { ...settings.peek(), inflected })}
+        />
+      )}
       <div class="buttons">
         <button type="submit" class="primary" disabled={isEmpty || isRewriting.value || status.value !== "ready"}>
           Rewrite into this list
@@ -97,24 +110,6 @@ function Settings() {
       <p class="hint">Sentences that are in the list stay as they are. Each other one takes the model some seconds.</p>
     </form>
   );
-}
-
-const SWITCHES = [
-  ["names", "Keep names apart"],
-  ["inflected", "Added words with endings"],
-  ["sentences", "Mark sentences with one word that is not in the list"],
-] as const;
-
-/** What the check is to do besides. */
-function Besides() {
-  return SWITCHES.filter(([name]) => able.value[name]).map(([name, label]) => (
-    <Switch
-      key={name}
-      label={label}
-      isOn={settings.value[name]}
-      onChange={(isOn) => (settings.value = { ...settings.peek(), [name]: isOn })}
-    />
-  ));
 }
 
 function Progress() {

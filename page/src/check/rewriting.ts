@@ -2,7 +2,6 @@ import { batch, computed, signal } from "@preact/signals";
 import { fetchText, rewrite } from "../api/client";
 import { isAborted, ServiceError } from "../api/errors";
 import type { CheckOptions, Rewritten } from "../api/types";
-import { FileError, readText } from "../parts/read-file";
 import { brief, lang, vocabOf } from "../state/brief";
 import { vocabularies } from "../state/connection";
 import { kept } from "../state/storage";
@@ -11,22 +10,16 @@ import { TextDocument } from "../text/document";
 const vocab = computed(() => vocabOf(brief.value));
 
 /** What a check is to do besides, where the language allows it. */
-export const settings = kept("checks", { names: false, inflected: false, sentences: false });
+export const settings = kept("checks", { names: false, inflected: false });
 
-/** What of it the language allows. */
-export const able = computed(() => {
-  const own = vocabularies.value.find(({ id }) => id === lang.value);
-  return { names: !!own?.names, inflected: !!own?.inflected, sentences: true };
-});
+/** Whether the language allows it. */
+export const able = computed(() => vocabularies.value.find(({ id }) => id === lang.value));
 
-const options = computed<CheckOptions>(() => {
-  const { names, inflected, sentences } = settings.value;
-  return {
-    ...(names && able.value.names && { names: "keep" }),
-    ...(inflected && able.value.inflected && { inflected }),
-    ...(sentences && { sentences }),
-  };
-});
+const options = computed<CheckOptions>(() => ({
+  sentences: true,
+  ...(settings.value.names && able.value?.names && { names: "keep" }),
+  ...(settings.value.inflected && able.value?.inflected && { inflected: true }),
+}));
 
 /** The text of the Check tab. */
 export const source = new TextDocument("source", vocab, lang, options);
@@ -72,16 +65,15 @@ export async function rewriteSource(): Promise<void> {
   }
 }
 
-/** Put the text of a file into the place of the source. What is no plain text is read by the service. */
+/** Put the text of a file into the place of the source. */
 export async function takeFile(file: File): Promise<void> {
   begin(isReading);
   try {
-    const text = /\.(srt|vtt|html?|docx|odt|epub|pdf)$/i.test(file.name) ? await fetchText(file) : await readText(file);
+    const text = await fetchText(file);
     discard();
-    source.edit(text.replaceAll("\r\n", "\n"));
+    source.edit(text);
   } catch (error) {
     if (error instanceof ServiceError) fault.value = error;
-    else if (error instanceof FileError) message.value = error.message;
     else throw error;
   } finally {
     isReading.value = false;

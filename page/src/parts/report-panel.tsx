@@ -2,6 +2,8 @@ import type { ComponentChildren } from "preact";
 import type { Report } from "../api/types";
 import type { TextDocument } from "../text/document";
 import { directionOf, tagOf } from "../text/language";
+import { classOf } from "../text/lines";
+import { Offsets } from "../text/offsets";
 import { bandName, isMissing, type Word } from "../text/words";
 
 interface Props {
@@ -26,11 +28,19 @@ export function ReportPanel({ document, unused = [], onRewrite = null }: Props) 
         <>
           <Ring report={report} />
           <Bands report={report} />
-          <NewWords document={document} report={report} />
+          <Words document={document} title="New words" isMeant={({ reason }) => reason === "new"} />
           <Unused words={unused} lang={document.lang.value} />
-          <NotAllowed document={document} report={report} onRewrite={onRewrite} />
+          <Words document={document} title="Not in the list" isMeant={isMissing}>
+            {onRewrite && (
+              <li class="buttons">
+                <button type="button" onClick={onRewrite}>
+                  Rewrite what is not in the list
+                </button>
+              </li>
+            )}
+          </Words>
           <SentencesWithOne document={document} report={report} />
-          <Names document={document} report={report} />
+          <Words document={document} title="Names" isMeant={({ reason }) => reason === "name"} />
         </>
       ) : (
         <p class="hint">What a text is made of is shown here.</p>
@@ -102,31 +112,6 @@ function Bands({ report }: { report: Report }) {
   );
 }
 
-function NewWords({ document, report }: { document: TextDocument; report: Report }) {
-  const met = report.new_words.filter(({ count }) => count > 0);
-  if (!met.length) return null;
-  const lemmas = new Map(report.new.map(({ word, lemma }) => [word.toLowerCase(), lemma]));
-  return (
-    <WordList title="New words">
-      {met.map(({ word, count }) => {
-        const lemma = lemmas.get(word.toLowerCase());
-        return (
-          <li key={word}>
-            <WordButton document={document} spelling={word} isMeant={({ reason }) => reason === "new"} look="is-new" />
-            {lemma && lemma !== word && (
-              <>
-                {" "}
-                of <bdi lang={tagOf(document.lang.value)}>{lemma}</bdi>
-              </>
-            )}
-            {times(count)}
-          </li>
-        );
-      })}
-    </WordList>
-  );
-}
-
 function Unused({ words, lang }: { words: readonly string[]; lang: string }) {
   if (!words.length) return null;
   return (
@@ -143,89 +128,85 @@ function Unused({ words, lang }: { words: readonly string[]; lang: string }) {
 /** A list of a long text is longer than anybody reads. */
 const MOST_SHOWN = 60;
 
-function NotAllowed({
-  document,
-  report,
-  onRewrite,
-}: {
+interface WordsProps {
   document: TextDocument;
-  report: Report;
-  onRewrite: (() => void) | null;
-}) {
-  if (!report.num_not_allowed) return null;
+  title: string;
+  isMeant: (word: Word) => boolean;
+  children?: ComponentChildren;
+}
+
+/** The different words of a kind, each of which leads to its next place in the text. */
+function Words({ document, title, isMeant, children }: WordsProps) {
   const text = document.text.value;
-  const counts = new Map<string, { spelling: string; count: number }>();
+  const lang = document.lang.value;
+  const places = new Map<string, Word[]>();
   for (const word of document.words.value) {
-    if (!isMissing(word)) continue;
-    const spelling = text.slice(word.start, word.end);
-    const known = counts.get(spelling.toLowerCase());
-    if (known) known.count += 1;
-    else counts.set(spelling.toLowerCase(), { spelling, count: 1 });
+    if (!isMeant(word)) continue;
+    const key = text.slice(word.start, word.end).toLowerCase();
+    const known = places.get(key);
+    if (known) known.push(word);
+    else places.set(key, [word]);
   }
+  if (!places.size) return null;
   return (
-    <WordList title="Not in the list">
-      {[...counts.values()].slice(0, MOST_SHOWN).map(({ spelling, count }) => (
-        <li key={spelling}>
-          <WordButton document={document} spelling={spelling} isMeant={isMissing} look="is-not-allowed" />
-          {times(count)}
-        </li>
-      ))}
-      {counts.size > MOST_SHOWN && <li>and {(counts.size - MOST_SHOWN).toLocaleString("en")} others</li>}
-      {onRewrite && (
-        <li class="buttons">
-          <button type="button" onClick={onRewrite}>
-            Rewrite what is not in the list
-          </button>
-        </li>
-      )}
+    <WordList title={title}>
+      {[...places].slice(0, MOST_SHOWN).map(([key, all]) => {
+        const [first] = all as [Word];
+        const spelling = text.slice(first.start, first.end);
+        return (
+          <li key={key}>
+            <LinkTo document={document} place={() => all.find(({ end }) => end > document.caret) ?? first}>
+              <bdi class={`word ${classOf(first)}`} lang={tagOf(lang)} dir={directionOf(lang)}>
+                {spelling}
+              </bdi>
+            </LinkTo>
+            {first.reason === "new" && first.lemma && first.lemma !== spelling && (
+              <>
+                {" "}
+                of <bdi lang={tagOf(lang)}>{first.lemma}</bdi>
+              </>
+            )}
+            {all.length > 1 && ` ${all.length} times`}
+          </li>
+        );
+      })}
+      <Others count={places.size - MOST_SHOWN} />
+      {children}
     </WordList>
   );
 }
 
 /** Sentences to learn a word from: all others in them are known. */
-function SentencesWithOne({ document, report }: { document: TextDocument; report: Report }) {
-  const { sentences, num_sentences = 0, num_sentences_with_one = 0 } = report;
-  if (!sentences) return null;
-  const found = sentences.flatMap(({ text }, index) => (text === undefined ? [] : { text, index }));
-  const show = (index: number): void => {
-    const own = document.words.peek().filter(({ sentence, reason }) => sentence === index && reason !== "symbol");
-    const word = own.find((each) => each.reason === "new" || isMissing(each));
-    if (word) document.asked.value = { start: word.start, end: word.end };
+function SentencesWithOne({ document, report: { sentences = [] } }: { document: TextDocument; report: Report }) {
+  const found = sentences.filter(({ text }) => text);
+  if (!found.length) return null;
+  const unlistedFrom = (point: number): Word | undefined => {
+    const start = new Offsets(document.text.peek()).toUnits(point);
+    return document.words
+      .peek()
+      .find((word) => word.start >= start && word.reason !== "symbol" && (word.reason === "new" || isMissing(word)));
   };
   return (
-    <WordList title="Sentences with one word that is not in the list">
-      <li class="hint">
-        {num_sentences_with_one} of {num_sentences} sentences
-      </li>
-      {found.slice(0, MOST_SHOWN).map(({ text, index }) => (
-        <li key={index}>
-          <button type="button" class="link" title="Show it in the text" onClick={() => show(index)}>
-            <bdi lang={tagOf(document.lang.value)}>{text}</bdi>
-          </button>
-        </li>
-      ))}
-      {found.length > MOST_SHOWN && <li>and {(found.length - MOST_SHOWN).toLocaleString("en")} others</li>}
-    </WordList>
+    <details class="word-list">
+      <summary>
+        {found.length} of {sentences.length} sentences have one word that is not in the list
+      </summary>
+      <ul>
+        {found.slice(0, MOST_SHOWN).map(({ start, text }) => (
+          <li key={start}>
+            <LinkTo document={document} place={() => unlistedFrom(start)}>
+              <bdi lang={tagOf(document.lang.value)}>{text}</bdi>
+            </LinkTo>
+          </li>
+        ))}
+        <Others count={found.length - MOST_SHOWN} />
+      </ul>
+    </details>
   );
 }
 
-function Names({ document, report: { names } }: { document: TextDocument; report: Report }) {
-  if (!names.length) return null;
-  return (
-    <WordList title="Names">
-      {names.slice(0, MOST_SHOWN).map(({ word, count }) => (
-        <li key={word}>
-          <WordButton document={document} spelling={word} isMeant={({ reason }) => reason === "name"} look="is-name" />
-          {times(count)}
-        </li>
-      ))}
-      {names.length > MOST_SHOWN && <li>and {(names.length - MOST_SHOWN).toLocaleString("en")} others</li>}
-    </WordList>
-  );
-}
-
-function times(count: number): string {
-  return count > 1 ? ` ${count} times` : "";
+function Others({ count }: { count: number }) {
+  return count > 0 ? <li>and {count.toLocaleString("en")} others</li> : null;
 }
 
 function WordList({ title, children }: { title: string; children: ComponentChildren }) {
@@ -237,30 +218,20 @@ function WordList({ title, children }: { title: string; children: ComponentChild
   );
 }
 
-interface WordButtonProps {
+interface LinkProps {
   document: TextDocument;
-  spelling: string;
-  isMeant: (word: Word) => boolean;
-  /** The class of such words. */
-  look: string;
+  place: () => Word | undefined;
+  children: ComponentChildren;
 }
 
-/** A word that leads to its next place in the text. */
-function WordButton({ document, spelling, isMeant, look }: WordButtonProps) {
-  const lang = document.lang.value;
+function LinkTo({ document, place, children }: LinkProps) {
   function show(): void {
-    const text = document.text.peek();
-    const all = document.words.peek().filter((word) => {
-      return isMeant(word) && text.slice(word.start, word.end).toLowerCase() === spelling.toLowerCase();
-    });
-    const next = all.find(({ end }) => end > document.caret) ?? all[0];
-    if (next) document.asked.value = { start: next.start, end: next.end };
+    const word = place();
+    if (word) document.asked.value = { start: word.start, end: word.end };
   }
   return (
     <button type="button" class="link" title="Show it in the text" onClick={show}>
-      <bdi class={`word ${look}`} lang={tagOf(lang)} dir={directionOf(lang)}>
-        {spelling}
-      </bdi>
+      {children}
     </button>
   );
 }

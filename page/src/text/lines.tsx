@@ -1,5 +1,5 @@
 import { Component, createRef } from "preact";
-import { bandOf, type Drawn, drawn, isAllowed, isOfOne, piecesOf, type Word, whyOf } from "./words";
+import { bandOf, type Drawn, drawn, isAllowed, piecesOf, type Word, whyOf } from "./words";
 
 /**
  * In a text of so many words, the pieces that are far from what is seen are drawn without their words: with each key
@@ -76,20 +76,11 @@ class Piece extends Component<LineProps, { isNear: boolean }> {
     if (isOfLong && !isNear) return <span ref={this.own}>{text}</span>;
     const parts = [];
     let done = 0;
-    let sentence: number | null = null;
-    const addUpTo = (end: number, isMarked: boolean): void => {
-      const between = text.slice(done, end);
-      if (between) parts.push(isMarked ? <span class="of-one">{between}</span> : between);
-      done = end;
-    };
     for (const word of words) {
-      addUpTo(word.start, sentence !== null && word.sentence === sentence);
-      sentence = word.sentence ?? null;
+      if (word.start > done) parts.push(text.slice(done, word.start));
       parts.push(<WordSpan word={word} spelling={text.slice(word.start, word.end)} isTabbed={word.start === tabbed} />);
       done = word.end;
     }
-    // The mark that ends a sentence is a part of it, and the blank after it is not.
-    if (sentence !== null) addUpTo(text.trimEnd().length, true);
     parts.push(text.slice(done));
     return <span ref={this.own}>{parts}</span>;
   }
@@ -120,7 +111,7 @@ function WordSpan({ word, spelling, isTabbed }: { word: Word; spelling: string; 
     <span
       role="button"
       tabIndex={isTabbed ? 0 : -1}
-      class={`word ${isOfOne(word) ? "of-one" : ""} ${classOf(word)}`}
+      class={`word ${classOf(word)}`}
       data-rank={word.rank ?? ""}
       data-reason={word.reason}
       data-band={bandOf(word.rank)}
@@ -131,7 +122,8 @@ function WordSpan({ word, spelling, isTabbed }: { word: Word; spelling: string; 
   );
 }
 
-function classOf(word: Word): string {
+/** Return the class of words that are looked at as this one. */
+export function classOf(word: Word): string {
   if (word.reason === "new") return "is-new";
   if (word.reason === "name") return "is-name";
   if (!isAllowed(word)) return "is-not-allowed";

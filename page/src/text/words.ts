@@ -10,8 +10,6 @@ export interface Word {
   lemma: string | null;
   /** How it is read, where that was asked for and is known. */
   reading?: string | null;
-  /** Which sentence it is in, where that has exactly one word that is not in the list. */
-  sentence?: number | null;
   nearest: ListedWord[];
 }
 
@@ -38,11 +36,6 @@ export function isAllowed(word: Word): boolean {
 /** Whether a word is to be mended: new ones and names are not in the list either, and may stay. */
 export function isMissing(word: Word): boolean {
   return !isAllowed(word) && word.reason !== "new" && word.reason !== "name";
-}
-
-/** Whether a word is in a sentence with exactly one that is not in the list. */
-export function isOfOne(word: Word): boolean {
-  return (word.sentence ?? null) !== null;
 }
 
 /** Why a word is allowed or not, as a phrase. */
@@ -77,13 +70,6 @@ export function whyOf(word: Word): string {
 export function wordsOf(text: string, report: Report): Word[] {
   const offsets = new Offsets(text);
   const nearest = new Map(report.not_allowed.map((place) => [place.start, place.nearest]));
-  const sentences = report.sentences ?? [];
-  let at = 0;
-  const sentenceOf = (place: number): number | null => {
-    while (at < sentences.length && sentences[at]!.end <= place) at += 1;
-    const sentence = sentences[at];
-    return sentence && sentence.start <= place && sentence.num_unlisted === 1 ? at : null;
-  };
   return (report.words ?? []).map((word) => ({
     start: offsets.toUnits(word.start),
     end: offsets.toUnits(word.end),
@@ -91,7 +77,6 @@ export function wordsOf(text: string, report: Report): Word[] {
     reason: word.reason,
     lemma: word.lemma,
     reading: word.reading ?? null,
-    sentence: sentenceOf(word.start),
     nearest: nearest.get(word.start) ?? [],
   }));
 }
@@ -170,14 +155,7 @@ function looksLike(one: Paragraph, other: Paragraph): boolean {
     one.words.length === other.words.length &&
     one.words.every((word, index) => {
       const { start, end, rank, reason } = other.words[index]!;
-      // Which sentence it is in changes with each one before it.
-      return (
-        word.start === start &&
-        word.end === end &&
-        word.rank === rank &&
-        word.reason === reason &&
-        isOfOne(word) === isOfOne(other.words[index]!)
-      );
+      return word.start === start && word.end === end && word.rank === rank && word.reason === reason;
     })
   );
 }
