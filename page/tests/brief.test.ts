@@ -70,7 +70,7 @@ test("a list of one's own says whether its words have all their forms, and take 
   const asked = { ...DEFAULT_BRIEF, myList: "4b" };
   myLists.value = [own];
   assert.deepEqual(vocabOf(asked), { lang: "en", words: own.words, numbers: true });
-  myLists.value = [{ ...own, withForms: true, possessive: true }];
+  myLists.value = [{ ...own, options: { unit: "lemma", possessive: true } }];
   assert.deepEqual(vocabOf(asked), { lang: "en", words: own.words, unit: "lemma", possessive: true, numbers: true });
   myLists.value = [];
 });

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { minus, union } from "../src/lists/combine";
+import { entriesUpTo, minus, union, wordsOf } from "../src/lists/combine";
 import type { ReadVocabulary } from "../src/api/types";
 import { csvFile } from "../src/lists/csv";
-import { entriesUpTo, wordsOf } from "../src/lists/imported";
-import { decoded, FileError } from "../src/parts/read-file";
 
 const read: ReadVocabulary = {
   entries: [
@@ -23,10 +21,10 @@ const read: ReadVocabulary = {
 };
 
 test("words are taken up to a level, each before its forms and once", () => {
-  const words = (level: string): string[] => wordsOf(entriesUpTo(read, level));
-  assert.deepEqual(words(""), ["Hund", "Hunde", "gehen", "ging", "gegangen", "Katze", "Haus", "Häuser"]);
-  assert.deepEqual(words("A1"), ["Hund", "Hunde", "Katze"]);
-  assert.deepEqual(words("A2"), ["Hund", "Hunde", "gehen", "ging", "gegangen", "Katze"]);
+  const upTo = (level: string): string[] => wordsOf(entriesUpTo(read, level));
+  assert.deepEqual(upTo(""), ["Hund", "Hunde", "gehen", "ging", "gegangen", "Katze", "Haus", "Häuser"]);
+  assert.deepEqual(upTo("A1"), ["Hund", "Hunde", "Katze"]);
+  assert.deepEqual(upTo("A2"), ["Hund", "Hunde", "gehen", "ging", "gegangen", "Katze"]);
 });
 
 test("a cell that a spreadsheet would compute begins with a mark", () => {
@@ -41,12 +39,4 @@ test("a word in other capitals is taken away with the listed one, and a name sta
   assert.deepEqual(minus(["The", "may", "May", "cat"], ["the", "May"], "en"), ["may", "cat"]);
   assert.deepEqual(minus(["hund", "Hund"], ["Hund"], "de"), ["hund"]);
   assert.deepEqual(minus(["Iğdır", "ısı", "İyi"], ["iyi", "ığdır"], "tr"), ["ısı"]);
-});
-
-test("a text is read in the encodings that programs save it in, and one that is no text is refused", () => {
-  const utf16 = new Uint8Array([0xff, 0xfe, ...Buffer.from("größe", "utf16le")]);
-  for (const bytes of [Buffer.from("größe"), Buffer.from("\ufeffgröße"), utf16, Buffer.from("größe", "latin1")]) {
-    assert.equal(decoded(new Uint8Array(bytes), "a.txt"), "größe");
-  }
-  assert.throws(() => decoded(new Uint8Array([0x50, 0x4b, 0, 1]), "a.doc"), FileError);
 });

@@ -56,27 +56,6 @@ test("the words of a report are at their places behind characters of two units",
   assert.deepEqual(found!.nearest, [{ word: "can", rank: 50 }]);
 });
 
-test("the words of a sentence with one unlisted word know which it is, and no others do", () => {
-  const text = "😀 Cats run. A zebu ran. Zebus bray.";
-  const [first, second, third] = [10, 22, 34];
-  const sentences = [
-    { start: 0, end: first, num_unlisted: 0 },
-    { start: first + 1, end: second, num_unlisted: 1, text: "A zebu ran." },
-    { start: second + 1, end: third, num_unlisted: 2 },
-  ];
-  const words = [...text.matchAll(/\w+/g)].map(({ index, 0: { length } }) => ({
-    start: index - 1,
-    end: index - 1 + length,
-    rank: 1,
-    reason: "listed" as Reason,
-    lemma: null,
-  }));
-  const report = { words, not_allowed: [], sentences } as unknown as Parameters<typeof wordsOf>[1];
-  const marked = wordsOf(text, report).filter(({ sentence }) => sentence === 1);
-  assert.deepEqual(spellings(text, marked), ["A", "zebu", "ran"]);
-  assert.ok(wordsOf(text, report).every(({ sentence }) => sentence === null || sentence === 1));
-});
-
 test("an edit keeps the words beside it and drops the one that it touches", () => {
   const before = "the dog ran home";
   const cases: [string, string[]][] = [

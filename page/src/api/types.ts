@@ -88,8 +88,9 @@ export interface Vocab {
   exclude_words?: string[];
   numbers?: boolean;
   /** Whether each word has all its forms, or stands for itself. */
-  unit?: "lemma";
-  possessive?: true;
+  unit?: "lemma" | undefined;
+  /** Of English: whether each word may take 's. */
+  possessive?: boolean | undefined;
   /** Of a check: the prompt of the text. */
   prompt_words?: string;
 }

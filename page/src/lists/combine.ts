@@ -1,3 +1,5 @@
+import type { ReadEntry, ReadVocabulary } from "../api/types";
+
 /** Return the words of both lists: those of the first, then what the second has besides. */
 export function union(first: readonly string[], second: readonly string[]): string[] {
   return [...new Set([...first, ...second])];
@@ -21,4 +23,15 @@ function lowered(word: string, lang: string): string {
     // A list of the service may be named anything.
     return word.toLowerCase();
   }
+}
+
+/** Return the entries of a file up to a level; all of them for none. */
+export function entriesUpTo({ entries, levels }: ReadVocabulary, level: string): readonly ReadEntry[] {
+  const taken = new Set<string | null>(levels.slice(0, levels.indexOf(level) + 1));
+  return level ? entries.filter((entry) => taken.has(entry.level)) : entries;
+}
+
+/** Return the words of entries, each before its forms and once. */
+export function wordsOf(entries: readonly ReadEntry[]): string[] {
+  return [...new Set(entries.flatMap(({ word, forms }) => [word, ...forms]))];
 }

@@ -1,10 +1,21 @@
-import { batch, computed, effect, signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import { readWords } from "../api/client";
-import { isAborted, ServiceError } from "../api/errors";
+import { ServiceError } from "../api/errors";
+import { LatestRequest } from "../api/latest-request";
 import type { ReadVocabulary } from "../api/types";
 import { brief } from "../state/brief";
-import { freeName, keep, listNamed, MAX_LIST_WORDS, type MyList, myLists, numWords } from "../state/lists";
-import { entriesUpTo, wordsOf } from "./imported";
+import {
+  freeName,
+  keep,
+  listNamed,
+  MAX_LIST_WORDS,
+  type ListOptions,
+  type MyList,
+  myLists,
+  numWords,
+} from "../state/lists";
+
+import { entriesUpTo, wordsOf } from "./combine";
 
 /** What the tab shows: a list, the form of one that is made or changed, or two lists that become one. */
 export type Shown = { kind: "list"; name: string } | { kind: "form"; before: string | null } | { kind: "combine" };
@@ -20,62 +31,37 @@ export const form = {
   text: signal(""),
   /** The highest level that is taken; empty for all words. */
   level: signal(""),
-  withForms: signal(false),
-  possessive: signal(false),
-  message: signal(""),
-  fault: signal<ServiceError | null>(null),
+  options: signal<ListOptions>({}),
 };
 
-/** The words of a list that is changed, until they are. */
-const unchanged = signal<string[] | null>(null);
-
-/** What the service understood, and whether that is of older words. */
+/** What the service understood of the words. */
 export const read = signal<ReadVocabulary | null>(null);
-export const isReading = signal(false);
+export const reading = new LatestRequest();
 
 export const entries = computed(() => (read.value ? entriesUpTo(read.value, form.level.value) : []));
-export const words = computed(() => unchanged.value ?? wordsOf(entries.value));
+export const words = computed(() => wordsOf(entries.value));
 
-/** After the last key, until the words are read: a file takes a process of the service. */
+/** After the last key, until the words are read: that takes a process of the service. */
 const PAUSE_MS = 800;
 
-let timer: ReturnType<typeof setTimeout> | undefined;
-let abort: AbortController | null = null;
-
-effect(() => {
-  const hasWords = form.file.value !== null || form.text.value.trim() !== "";
-  form.lang.value;
-  clearTimeout(timer);
-  abort?.abort();
-  form.fault.value = null;
-  isReading.value = hasWords && unchanged.value === null;
-  if (isReading.peek()) timer = setTimeout(() => void readNow(), form.file.peek() ? 0 : PAUSE_MS);
-  else read.value = null;
-});
-
-async function readNow(): Promise<void> {
-  clearTimeout(timer);
-  abort?.abort();
-  const own = (abort = new AbortController());
-  const [file, text] = [form.file.peek(), form.text.peek()];
-  try {
-    const found = await readWords(file ?? new Blob([text]), file?.name ?? "", form.lang.peek(), own.signal);
-    batch(() => {
+/** Have the service read the words of the form. */
+function lookAt(pauseMs: number, done?: () => void): void {
+  const [file, text, lang] = [form.file.peek(), form.text.peek(), form.lang.peek()];
+  if (!file && !text.trim()) {
+    reading.cancel();
+    read.value = null;
+    done?.();
+    return;
+  }
+  reading.send(
+    pauseMs,
+    (signal) => readWords(file ?? new Blob([text]), file?.name ?? "", lang, signal),
+    (found) => {
       read.value = found;
       if (!found.levels.includes(form.level.peek())) form.level.value = "";
-      form.fault.value = null;
-      isReading.value = false;
-    });
-  } catch (error) {
-    if (isAborted(error)) return;
-    if (!(error instanceof ServiceError)) throw error;
-    batch(() => {
-      read.value = null;
-      form.fault.value = error;
-      isReading.value = false;
-    });
-    if (error.kind === "busy") timer = setTimeout(() => void readNow(), 1_000 * (error.retryAfterS ?? 2));
-  }
+      done?.();
+    },
+  );
 }
 
 export function startList(): void {
@@ -86,26 +72,23 @@ export function changeList(list: MyList): void {
   fill(list, list.name);
 }
 
-function fill({ name, lang, words, withForms = false, possessive = false }: MyList, before: string | null): void {
+function fill({ name, lang, words, options = {} }: MyList, before: string | null): void {
   batch(() => {
     form.name.value = name;
-    form.lang.value = lang;
-    form.withForms.value = withForms;
-    form.possessive.value = possessive;
-    take(null, words.join("\n"));
-    unchanged.value = words;
+    form.options.value = options;
+    take(null, words.join("\n"), lang);
     shown.value = { kind: "form", before };
   });
 }
 
 /** Take the words of a file, or those that are typed. */
-export function take(file: File | null, text = ""): void {
+export function take(file: File | null, text = "", lang = form.lang.peek()): void {
   batch(() => {
-    unchanged.value = null;
     form.file.value = file;
     form.text.value = text;
-    form.message.value = "";
+    form.lang.value = lang;
     if (file && !form.name.value) form.name.value = freeName(file.name.replace(/\.[^.]*$/, ""));
+    lookAt(file ? 0 : PAUSE_MS);
   });
 }
 
@@ -113,21 +96,27 @@ export function take(file: File | null, text = ""): void {
 export const canBePossessive = computed(() => form.lang.value.split(/[-_]/)[0] === "en");
 
 /** Keep the list of the form, and show it. */
-export async function saveForm(before: string | null): Promise<void> {
-  if (isReading.peek() || form.fault.peek()) await readNow();
-  if (isReading.peek() || form.fault.peek()) return;
+export function saveForm(before: string | null): void {
+  if (reading.isPending.peek() || reading.fault.peek()) lookAt(0, () => save(before));
+  else save(before);
+}
+
+function save(before: string | null): void {
   const [name, lang, taken] = [form.name.peek().trim(), form.lang.peek(), words.peek()];
-  if (!taken.length) form.message.value = "There is no word to save yet.";
+  let message = "";
+  if (!taken.length) message = "There is no word to save yet.";
   else if (taken.length > MAX_LIST_WORDS)
-    form.message.value = `These are ${numWords(taken.length)}; a list has at most ${numWords(MAX_LIST_WORDS)}. Choose a level, or take a part of them.`;
-  else if (name !== before && listNamed(name)) form.message.value = `You have a list named "${name}" already.`;
-  else {
-    const possessive = form.possessive.peek() && canBePossessive.peek();
-    keep({ name, lang, words: taken, withForms: form.withForms.peek(), possessive }, before);
-    shown.value = { kind: "list", name };
-    // A brief goes by names.
-    if (before !== null && brief.peek().myList === before) {
-      brief.value = { ...brief.peek(), myList: lang === brief.peek().lang ? name : "" };
-    }
+    message = `These are ${numWords(taken.length)}; a list has at most ${numWords(MAX_LIST_WORDS)}. Choose a level, or take a part of them.`;
+  else if (name !== before && listNamed(name)) message = `You have a list named "${name}" already.`;
+  if (message) {
+    reading.fault.value = new ServiceError("request", message);
+    return;
+  }
+  const { unit, possessive } = form.options.peek();
+  keep({ name, lang, words: taken, options: { unit, possessive: canBePossessive.peek() && possessive } }, before);
+  shown.value = { kind: "list", name };
+  // A brief goes by names.
+  if (before !== null && brief.peek().myList === before) {
+    brief.value = { ...brief.peek(), myList: lang === brief.peek().lang ? name : "" };
   }
 }

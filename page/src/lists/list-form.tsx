@@ -4,17 +4,17 @@ import { LanguageField } from "../parts/language-field";
 import { FaultNotice } from "../parts/notice";
 import { myLists } from "../state/lists";
 import { tagOf } from "../text/language";
-import { canBePossessive, form, saveForm, shown, take } from "./edit";
+import { canBePossessive, form, reading, saveForm, shown, take } from "./edit";
 import { WhatWasRead } from "./what-was-read";
 
 /** A list that is made, or changed: `before` is its name until now. */
 export function ListForm({ before }: { before: string | null }) {
-  const { name, lang, file, text, withForms, possessive, message, fault } = form;
+  const { name, lang, file, text, options } = form;
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        void saveForm(before);
+        saveForm(before);
       }}
     >
       <h2 tabIndex={-1}>{before === null ? "A new list" : `Change "${before}"`}</h2>
@@ -30,7 +30,7 @@ export function ListForm({ before }: { before: string | null }) {
             onInput={(event) => (name.value = event.currentTarget.value)}
           />
         </label>
-        <LanguageField lang={lang.value} onChange={(chosen) => (lang.value = chosen)} />
+        <LanguageField lang={lang.value} onChange={(chosen) => take(file.peek(), text.peek(), chosen)} />
       </div>
       <DropZone onFile={(dropped) => take(dropped)}>
         {file.value ? (
@@ -66,18 +66,17 @@ export function ListForm({ before }: { before: string | null }) {
       <WhatWasRead />
       <Switch
         label="Each word with all its forms: go, goes, went"
-        isOn={withForms.value}
-        onChange={(isOn) => (withForms.value = isOn)}
+        isOn={options.value.unit === "lemma"}
+        onChange={(isOn) => (options.value = { ...options.peek(), unit: isOn ? "lemma" : undefined })}
       />
       {canBePossessive.value && (
         <Switch
           label="Each word also with 's: the dog's"
-          isOn={possessive.value}
-          onChange={(isOn) => (possessive.value = isOn)}
+          isOn={!!options.value.possessive}
+          onChange={(possessive) => (options.value = { ...options.peek(), possessive })}
         />
       )}
-      <FaultNotice fault={fault.value} />
-      <div role="alert">{message.value && <p class="notice is-fault">{message.value}</p>}</div>
+      <FaultNotice fault={reading.fault.value} />
       <div class="buttons">
         <button type="submit" class="primary">
           Save

@@ -3,7 +3,7 @@ import { download, fileName } from "../exports/download";
 import { numWords } from "../state/lists";
 import { tagOf } from "../text/language";
 import { csvFile } from "./csv";
-import { entries, form, isReading, read, words } from "./edit";
+import { entries, form, read, reading, words } from "./edit";
 
 /** Entries, and rows left out, that are drawn. */
 const SHOWN_ENTRIES = 12;
@@ -11,32 +11,32 @@ const SHOWN_ROWS = 100;
 
 /** What the service understood of a file, or of words that were typed, before they are used. */
 export function WhatWasRead() {
-  const found = read.value;
-  const isPlain = !form.file.value && !found?.shapes.length && !Object.keys(found?.columns ?? {}).length;
+  const found = reading.fault.value ? null : read.value;
   return (
-    <section class="what-was-read" aria-label="What was read" aria-busy={isReading.value}>
-      <p role="status">{isReading.value ? "Reading the words…" : summaryOf(found)}</p>
-      {found && !isPlain && <p>{understoodOf(found)}</p>}
-      {found && found.levels.length > 0 && <LevelField levels={found.levels} />}
-      {found && !isPlain && <FirstEntries />}
-      {found && found.num_left_out > 0 && <LeftOut rows={found.left_out} count={found.num_left_out} />}
+    <section class="what-was-read" aria-label="What was read" aria-busy={reading.isPending.value}>
+      <p role="status">{reading.isPending.value ? "Reading the words…" : found && summaryOf(found)}</p>
+      {found && (
+        <>
+          {found.levels.length > 0 && <LevelField levels={found.levels} />}
+          <FirstEntries />
+          {found.num_left_out > 0 && <LeftOut rows={found.left_out} count={found.num_left_out} />}
+        </>
+      )}
     </section>
   );
 }
 
-function summaryOf(found: ReadVocabulary | null): string {
-  const count = found?.num_left_out ?? 0;
-  const leftOut = count === 1 ? "One row was left out." : `${count.toLocaleString("en")} rows were left out.`;
-  return [words.value.length > 0 && `${numWords(words.value.length)}.`, count > 0 && leftOut].filter(Boolean).join(" ");
-}
-
-function understoodOf({ columns, shapes, encoding }: ReadVocabulary): string {
+function summaryOf({ num_left_out: count, columns, shapes, encoding }: ReadVocabulary): string {
   const named = Object.entries(columns).map(
     ([role, name]) => `${role} from ${/^\d+$/.test(name) ? `no. ${name}` : `"${name}"`}`,
   );
-  const facts = { Columns: named.join(", "), Shapes: shapes.join(", "), Encoding: encoding };
-  return Object.entries(facts)
-    .flatMap(([name, value]) => (value ? `${name}: ${value}.` : []))
+  const facts = { Columns: named.join(", "), Shapes: shapes.join(", "), Encoding: form.file.value && encoding };
+  return [
+    `${numWords(words.value.length)}.`,
+    count && (count === 1 ? "One row was left out." : `${count.toLocaleString("en")} rows were left out.`),
+    ...Object.entries(facts).map(([name, value]) => value && `${name}: ${value}.`),
+  ]
+    .filter(Boolean)
     .join(" ");
 }
 

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useEffect, useId, useMemo } from "preact/hooks";
 import { check } from "../api/client";
-import { isAborted, ServiceError } from "../api/errors";
+import { LatestRequest } from "../api/latest-request";
 import { vocabularies } from "../state/connection";
 import { type Unspaced, unspacedOf } from "../text/language";
 
@@ -68,27 +68,9 @@ const PAUSE_MS = 500;
 
 function OtherLanguage({ onKnown }: { onKnown: (code: string) => void }) {
   const id = useId();
-  const fault = useSignal("");
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const abort = useRef<AbortController | null>(null);
-  const end = (): void => {
-    clearTimeout(timer.current);
-    abort.current?.abort();
-  };
-  useEffect(() => end, []);
-
-  async function ask(code: string): Promise<void> {
-    const own = (abort.current = new AbortController());
-    try {
-      await check("", { lang: code, n_words: 1_000 }, [], own.signal);
-      onKnown(code);
-    } catch (error) {
-      if (isAborted(error)) return;
-      if (!(error instanceof ServiceError)) throw error;
-      fault.value = error.message;
-    }
-  }
-
+  const request = useMemo(() => new LatestRequest(), []);
+  useEffect(() => () => request.cancel(), []);
+  const fault = request.fault.value;
   return (
     <div class="field">
       <label for={id}>Code of the language</label>
@@ -98,19 +80,19 @@ function OtherLanguage({ onKnown }: { onKnown: (code: string) => void }) {
         placeholder="eo"
         autocapitalize="off"
         spellcheck={false}
-        aria-invalid={!!fault.value}
+        aria-invalid={!!fault}
         aria-describedby={`${id}-fault`}
         onInput={(event) => {
-          end();
-          fault.value = "";
+          request.cancel();
           const code = event.currentTarget.value.trim();
-          if (code.length > 1) timer.current = setTimeout(() => void ask(code), PAUSE_MS);
+          const ask = (signal: AbortSignal) => check("", { lang: code, n_words: 1_000 }, [], signal);
+          if (code.length > 1) request.send(PAUSE_MS, ask, () => onKnown(code));
         }}
         // It stands in a form: Enter is not to write a text.
         onKeyDown={(event) => event.key === "Enter" && event.preventDefault()}
       />
       <span id={`${id}-fault`} class="is-fault" role="alert">
-        {fault.value}
+        {fault?.message}
       </span>
     </div>
   );

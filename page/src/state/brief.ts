@@ -1,6 +1,6 @@
 import { computed, type Signal } from "@preact/signals";
 import type { AuthorVocab, PromptWord, Vocab } from "../api/types";
-import { type MyList, myLists } from "./lists";
+import { myLists } from "./lists";
 import { kept } from "./storage";
 
 export const MIN_WORDS = 300;
@@ -69,15 +69,12 @@ export function vocabOf(brief: Brief, added: readonly string[] = brief.added): V
   const extra = distinct(added).filter((word) => !excluded.has(folded(word)));
   return {
     lang: brief.lang,
-    ...(own ? vocabOfList(own) : brief.level ? { level: brief.level } : { n_words: brief.numWords }),
+    ...(own ? { words: own.words } : brief.level ? { level: brief.level } : { n_words: brief.numWords }),
+    ...own?.options,
     ...(extra.length && { extra_words: extra }),
     ...(brief.excluded.length && { exclude_words: distinct(brief.excluded) }),
     numbers: true,
   };
-}
-
-function vocabOfList({ words, withForms, possessive }: MyList): Vocab {
-  return { words, ...(withForms && { unit: "lemma" }), ...(possessive && { possessive }) };
 }
 
 /** Return the list of a brief with what the text should be like. */

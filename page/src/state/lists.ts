@@ -1,4 +1,5 @@
 import { signal } from "@preact/signals";
+import type { Vocab } from "../api/types";
 import { kept } from "./storage";
 
 /** Words of a list that the service takes. */
@@ -10,11 +11,10 @@ export interface MyList {
   lang: string;
   /** In rank order. */
   words: string[];
-  /** Whether each word has all its forms. */
-  withForms?: boolean;
-  /** Of English: whether each word may take 's. */
-  possessive?: boolean;
+  options?: ListOptions;
 }
+
+export type ListOptions = Pick<Vocab, "unit" | "possessive">;
 
 export const myLists = kept<MyList[]>("lists", []);
 

@@ -1,6 +1,6 @@
 import { batch, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { check } from "../api/client";
-import { isAborted, ServiceError } from "../api/errors";
+import { LatestRequest } from "../api/latest-request";
 import type { CheckOptions, Report, Vocab } from "../api/types";
 import { status } from "../state/connection";
 import { isRead } from "../state/readings";
@@ -16,9 +16,6 @@ export interface Range {
   end: number;
 }
 
-/** A text, its list, its new words, and what its check is to do besides. */
-type Asked = [text: string, vocab: Vocab, news: string[], options: CheckOptions];
-
 /** A text that is checked again whenever it, the list or its new words change. */
 export class TextDocument {
   readonly text: Signal<string>;
@@ -26,17 +23,16 @@ export class TextDocument {
   readonly newWords: Signal<string[]>;
   readonly words = signal<readonly Word[]>([]);
   readonly report = signal<Report | null>(null);
+  private readonly request = new LatestRequest();
   /** Whether the words are of an older text. */
-  readonly isChecking = signal(false);
-  readonly fault = signal<ServiceError | null>(null);
+  readonly isChecking = this.request.isPending;
+  readonly fault = this.request.fault;
   /** Whether the model writes: the writer sees the text grow, and can edit it when it is whole. */
   readonly isHeld = signal(false);
   /** Where an editor is to put the caret. */
   readonly asked = signal<Range | null>(null);
   /** Where the caret was last. */
   caret = 0;
-  private abort: AbortController | null = null;
-  private timer: ReturnType<typeof setTimeout> | undefined;
   private firstAsked = 0;
 
   /** `name` is that under which the browser keeps the text. */
@@ -50,8 +46,8 @@ export class TextDocument {
     this.newWords = kept<string[]>(`${name}.new`, []);
     effect(() => {
       const besides = { ...options?.value, ...(isRead(this.lang.value) && { readings: true }) };
-      const asked: Asked = [this.text.value, this.vocab.value, this.newWords.value, besides];
-      if (status.value === "ready") this.schedule(asked);
+      const asked = [this.text.value, this.vocab.value, this.newWords.value, besides] as const;
+      if (status.value === "ready") this.check(...asked);
     });
   }
 
@@ -71,48 +67,29 @@ export class TextDocument {
     this.edit(text.slice(0, start) + by + text.slice(end));
   }
 
-  private schedule(asked: Asked): void {
-    clearTimeout(this.timer);
-    if (!asked[0].trim()) {
-      this.abort?.abort();
+  private check(text: string, vocab: Vocab, news: string[], options: CheckOptions): void {
+    if (!text.trim()) {
+      this.request.cancel();
       batch(() => {
         this.report.value = null;
         this.words.value = [];
-        this.isChecking.value = false;
-        this.fault.value = null;
       });
       return;
     }
-    this.isChecking.value = true;
     const now = performance.now();
     this.firstAsked ||= now;
     // A text that grows without a pause is checked all the same.
     const pause = now - this.firstAsked > 3 * PAUSE_MS ? 0 : PAUSE_MS;
-    this.timer = setTimeout(() => void this.check(asked), pause);
-  }
-
-  private async check(asked: Asked): Promise<void> {
-    const [text, vocab, news, options] = asked;
-    this.firstAsked = 0;
-    this.abort?.abort();
-    const abort = (this.abort = new AbortController());
-    try {
-      const report = await check(text, vocab, news, abort.signal, options);
-      const now = this.text.peek();
-      batch(() => {
+    this.request.send(
+      pause,
+      (signal) => {
+        this.firstAsked = 0;
+        return check(text, vocab, news, signal, options);
+      },
+      (report) => {
         this.report.value = report;
-        this.words.value = moved(wordsOf(text, report), text, now);
-        this.fault.value = null;
-        this.isChecking.value = now !== text;
-      });
-    } catch (error) {
-      if (isAborted(error)) return;
-      if (!(error instanceof ServiceError)) throw error;
-      this.isChecking.value = false;
-      this.fault.value = error;
-      if (error.kind === "busy") {
-        this.timer = setTimeout(() => void this.check(asked), 1_000 * (error.retryAfterS ?? 2));
-      }
-    }
+        this.words.value = moved(wordsOf(text, report), text, this.text.peek());
+      },
+    );
   }
 }
