@@ -73,6 +73,7 @@ export function changeList(list: MyList): void {
 }
 
 function fill({ name, lang, words, options = {} }: MyList, before: string | null): void {
+  reading.cancel();
   batch(() => {
     form.name.value = name;
     form.options.value = options;

@@ -13,7 +13,7 @@ const SHOWN_ROWS = 100;
 export function WhatWasRead() {
   const found = reading.fault.value ? null : read.value;
   return (
-    <section class="what-was-read" aria-label="What was read" aria-busy={reading.isPending.value}>
+    <section aria-label="What was read" aria-busy={reading.isPending.value}>
       <p role="status">{reading.isPending.value ? "Reading the words…" : found && summaryOf(found)}</p>
       {found && (
         <>
@@ -60,9 +60,9 @@ function FirstEntries() {
   return (
     <>
       <h3>The first words</h3>
-      <ol class="first-entries" aria-label="The first words">
+      <ol class="list-words" aria-label="The first words" lang={tagOf(form.lang.value)}>
         {entries.value.slice(0, SHOWN_ENTRIES).map(({ word, forms, level }) => (
-          <li key={word} lang={tagOf(form.lang.value)}>
+          <li key={word}>
             <bdi>
               <b>{word}</b> {forms.join(", ")}
             </bdi>{" "}
