@@ -14,7 +14,6 @@ import {
   myLists,
   numWords,
 } from "../state/lists";
-
 import { entriesUpTo, wordsOf } from "./combine";
 
 /** What the tab shows: a list, the form of one that is made or changed, or two lists that become one. */
