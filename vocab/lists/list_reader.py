@@ -290,8 +290,8 @@ class _Reader:
         rows = self._plain_rows(sheet) if sheet.is_plain else sheet.rows[columns.start :]
         lines, shapes = read_lines([_cell(row, columns.word) for row in rows])
         texts = [folded(text.strip(), is_unspaced=bool(self._unspaced)) for text, _ in lines]
-        is_table = not sheet.is_plain or any(level for _, level in lines)
-        cells = CellReader(texts, self._language, is_table=is_table)
+        # Lines with numbers, counts or marks around their words are no plain list.
+        cells = CellReader(texts, self._language, is_table=not sheet.is_plain or bool(shapes))
         for row, text, (_, level) in zip(rows, texts, lines, strict=True):
             level = level or _cell(row, columns.level) or ("" if columns.level is not None else sheet.name or "")
             self._take(sheet, row, text, cells, columns, level)

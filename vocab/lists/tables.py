@@ -102,7 +102,7 @@ _WINDOWS: Final = {
 }  # fmt: skip
 """The encodings of Windows, where it does not write Unicode."""
 
-_IMPLAUSIBLE: Final = re.compile(r"[a-zß-öø-ÿа-я][À-ÖØ-ÞА-Я]|[\x80-\x9f]|\bÿ")
+_IMPLAUSIBLE: Final = re.compile(r"[a-zß-öø-ÿа-я][À-ÖØ-ÞА-Я]|[\x80-\x9f]|ÿ")
 """In a text of one byte a character that was written in another encoding: "caf" with "Ã" after it."""
 
 
