@@ -80,8 +80,6 @@ _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """Word before 2007, and the envelope of a DOCX with a password."""
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
-_CUT_WORD: Final = re.compile(r"[^\W\d_][-\u2010\u00ad][ \t]*\r?\n[ \t]*[^\W\d_]")
-
 _KINDS: Final = "plain text in UTF-8, Markdown, HTML, subtitles, DOCX, ODT, EPUB and PDF are read"
 
 
@@ -126,9 +124,9 @@ def _text_of(data: bytes, suffix: str) -> str:
     is_page = suffix in _HTML or (suffix not in _MARKDOWN and _PAGE.match(data) is not None)
     try:
         if is_page:
-            from vocab.documents.page import text_of_html
+            from vocab.documents.page import text_of_page
 
-            return text_of_html(data)
+            return text_of_page(data)
         text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig")
     except UnicodeDecodeError:
         raise DocumentError(f"not a text in UTF-8; {_KINDS}") from None
@@ -138,11 +136,9 @@ def _text_of(data: bytes, suffix: str) -> str:
         from vocab.documents.subtitles import text_of_subtitles
 
         return text_of_subtitles(text)
-    if _CUT_WORD.search(text):
-        from vocab.documents.lines import join_cut_words
+    from vocab.documents.lines import join_cut_words
 
-        return join_cut_words(text)
-    return text
+    return join_cut_words(text)
 
 
 def _text_of_zip(data: bytes) -> str:

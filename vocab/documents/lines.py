@@ -1,7 +1,7 @@
 """Put lines together again: sentences that go on over line ends, and words that are cut there with a hyphen."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
@@ -20,60 +20,44 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 ENDS_SENTENCE: Final = re.compile(rf"[{re.escape(SENTENCE_MARKS)}:][{re.escape(CLOSING_QUOTES + APOSTROPHES)}]*$")
 
 
-def join_lines(lines: Sequence[str]) -> str:
-    """Join the lines of a text: with a blank where a sentence goes on, and without where a word does.
-
-    A hyphen at the end of a line stays where the word is written with it elsewhere in the text and not without.
-    """
-    lines = [line.strip() for line in lines if line.strip()]
-    if not lines:
-        return ""
-    written = {word.lower() for line in lines for word in _WORD.findall(line)}
+def join_lines(lines: Iterable[str]) -> str:
+    """Join the lines of a text, of which one at least is not blank, where a word or a sentence goes on."""
+    joined = join_cut_words("\n".join(line.strip() for line in lines if line.strip())).split("\n")
     # Not the longest: that may be a line of a table.
-    full = _FULL_LINE * sorted(map(len, lines))[len(lines) * 9 // 10]
-    pieces = [lines[0]]
-    for before, line in pairwise(lines):
-        if cut := _cut_between(before, line):
-            pieces[-1] = pieces[-1][:-1] + ("-" if _keeps_hyphen(cut, before[-1], written) else "")
-            pieces.append(line)
-        else:
-            goes_on = len(before) >= full and not ENDS_SENTENCE.search(before)
-            pieces.append((" " if goes_on else "\n") + line)
+    full = _FULL_LINE * sorted(map(len, joined))[len(joined) * 9 // 10]
+    pieces = joined[:1]
+    for before, line in pairwise(joined):
+        goes_on = len(before) >= full and not ENDS_SENTENCE.search(before)
+        pieces.append((" " if goes_on else "\n") + line)
     return "".join(pieces)
 
 
 def join_cut_words(text: str) -> str:
-    """Join the words of a plain text that are cut at line ends, by the rules of ``join_lines``; all else stays.
+    """Join the words of a text that are cut at line ends; all else stays.
 
-    A line ends after such a word, so that all lines keep their numbers but for those that had no more than its end.
+    A hyphen stays where the word is written with it elsewhere in the text and not without. A line ends after such a
+    word, so that all lines keep their numbers but for those that had no more than its end.
     """
     written, lines = {word.lower() for word in _WORD.findall(text)}, text.split("\n")
-    pieces = [lines[0]]
+    pieces = lines[:1]
     for before, line in pairwise(lines):
-        if cut := _cut_between(before.rstrip(), line.lstrip(" \t")):
-            word, *rest = line.split(None, 1)
-            kept = "-" if _keeps_hyphen(cut, before.rstrip()[-1], written) else ""
-            pieces[-1:] = [pieces[-1].rstrip()[:-1] + kept, word, *("\n" + after for after in rest)]
-        else:
+        hyphen = _hyphen_between(before.rstrip(), line.lstrip(" \t"), written)
+        if hyphen is None:
             pieces.append("\n" + line)
+        else:
+            word, *rest = line.split(None, 1)
+            pieces[-1:] = [pieces[-1].rstrip()[:-1] + hyphen, word, *("\n" + after for after in rest)]
     return "".join(pieces)
 
 
-def _cut_between(before: str, line: str) -> tuple[str, str] | None:
-    """Return the two parts of a word that is cut between two lines; None where there is none."""
+def _hyphen_between(before: str, line: str, written: set[str]) -> str | None:
+    """Return what stays of the hyphen of a word that is cut between two lines; None where none is cut."""
     head, tail = _CUT.search(before[-_MAX_CUT_CHARS:]), _WORD.match(line)
     if head is None or tail is None or not tail[0][0].islower() or tail[0] in _NOT_CUT:
         return None
-    return head[1], tail[0]
-
-
-def _keeps_hyphen(cut: tuple[str, str], hyphen: str, written: set[str]) -> bool:
-    """Return whether a word cut at a line end keeps its hyphen, by how the text writes it elsewhere."""
-    head, tail = cut
-    if hyphen == "\u00ad":
-        return False
-    with_hyphen, without = f"{head}-{tail}".lower(), (head + tail).lower()
-    if (with_hyphen in written) != (without in written):
-        return with_hyphen in written
     # "mother-in-" and "law".
-    return "-" in head
+    keeps = "-" in head[1]
+    is_written = f"{head[1]}-{tail[0]}".lower() in written
+    if is_written != ((head[1] + tail[0]).lower() in written):
+        keeps = is_written
+    return "-" if keeps and before[-1] != "\u00ad" else ""

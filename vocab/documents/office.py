@@ -7,21 +7,20 @@ from typing import Final
 from vocab.documents.zipped import Zipped, normalize_text
 from vocab.errors import DocumentError
 
-_WORD: Final = (
+_ODF: Final = "urn:oasis:names:tc:opendocument:xmlns:"
+_NAMESPACES: Final = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
     "http://purl.oclc.org/ooxml/wordprocessingml/main",
+    f"{_ODF}text:1.0",
 )
-_ODF: Final = "urn:oasis:names:tc:opendocument:xmlns:"
-_NAMESPACES: Final = (*_WORD, f"{_ODF}text:1.0")
-_PARAGRAPHS: Final = frozenset({*(f"{space} p" for space in _NAMESPACES), f"{_ODF}text:1.0 h"})
-_TEXTS: Final = frozenset({*(f"{space} t" for space in _WORD), f"{_ODF}text:1.0 p", f"{_ODF}text:1.0 h"})
 _SIGNS: Final = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "s": " ", "line-break": "\n"}
 """What elements of a run stand for."""
+_PARAGRAPHS: Final = ("p", "h")
+# Text that was moved is where it was moved to, and a fallback repeats what stands before it.
 _SKIPPED: Final = frozenset(
-    # Text that was moved is where it was moved to, and a fallback repeats what stands before it.
     {"moveFrom", "Fallback", "rt", "tracked-changes", "annotation", "ruby-text", "note-citation", "desc"}
-    | {f"{_ODF}svg-compatible:1.0 title"}
 )
+_PICTURE_TITLE: Final = f"{_ODF}svg-compatible:1.0 title"
 
 
 def text_of_docx(zipped: Zipped) -> str:
@@ -33,7 +32,7 @@ def text_of_docx(zipped: Zipped) -> str:
     document = _document(zipped)
     folder = posixpath.dirname(document)
     parts = [document, *(posixpath.join(folder, name) for name in ("footnotes.xml", "endnotes.xml"))]
-    return normalize_text("".join(_Part(zipped, name).text for name in parts if name == document or name in zipped))
+    return normalize_text("".join(_Part(zipped, name, ("t",)).text for name in parts if name == document or name in zipped))
 
 
 def text_of_odt(zipped: Zipped) -> str:
@@ -44,7 +43,7 @@ def text_of_odt(zipped: Zipped) -> str:
     """
     if "META-INF/manifest.xml" in zipped and b"encryption-data" in zipped.read("META-INF/manifest.xml"):
         raise DocumentError("the file is encrypted; save it without a password")
-    return normalize_text(_Part(zipped, "content.xml").text)
+    return normalize_text(_Part(zipped, "content.xml", _PARAGRAPHS).text)
 
 
 def _document(zipped: Zipped) -> str:
@@ -62,9 +61,10 @@ def _document(zipped: Zipped) -> str:
 
 
 class _Part:
-    """The text of one XML part of a document, that of the notes in it last."""
+    """The text of one XML part of a document, in elements of these names; that of the notes in it last."""
 
-    def __init__(self, zipped: Zipped, name: str) -> None:
+    def __init__(self, zipped: Zipped, name: str, texts: tuple[str, ...]) -> None:
+        self._texts = texts
         self._text: list[str] = []
         self._notes: list[str] = []
         self._num_texts = self._num_skipped = self._num_notes = 0
@@ -77,20 +77,20 @@ class _Part:
     def _start(self, name: str, attributes: dict[str, str]) -> None:  # noqa: ARG002
         """Handle a start tag: skip what is not shown, begin a text, or add the sign that a tag stands for."""
         namespace, _, tag = name.rpartition(" ")
-        self._num_skipped += not _SKIPPED.isdisjoint((tag, name))
+        self._num_skipped += tag in _SKIPPED or name == _PICTURE_TITLE
         if not self._num_skipped and namespace in _NAMESPACES:
-            self._num_texts += name in _TEXTS
+            self._num_texts += tag in self._texts
             self._num_notes += tag == "note"
             self._add(_SIGNS.get(tag, ""))
 
     def _end(self, name: str) -> None:
         """Handle an end tag: leave a skipped element, or end the line of a paragraph."""
         namespace, _, tag = name.rpartition(" ")
-        if not _SKIPPED.isdisjoint((tag, name)):
+        if tag in _SKIPPED or name == _PICTURE_TITLE:
             self._num_skipped -= 1
         elif not self._num_skipped and namespace in _NAMESPACES:
-            self._num_texts -= name in _TEXTS
-            self._add("\n" * (name in _PARAGRAPHS))
+            self._num_texts -= tag in self._texts
+            self._add("\n" * (tag in _PARAGRAPHS))
             self._num_notes -= tag == "note"
 
     def _data(self, data: str) -> None:

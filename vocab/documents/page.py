@@ -1,25 +1,16 @@
-"""The text of a page of HTML, as a browser shows it: a line for each block.
+"""The text of HTML and XHTML, as a browser shows it: for files, and for the chapters of an EPUB."""
 
-Read in one pass, whatever is in it: the parser of Python takes minutes for 100 KB of ``<a``.
-"""
-
-import html
 import re
+from html.parser import HTMLParser
 from typing import Final
 
-from vocab.documents.zipped import MAX_XML_BYTES, decode_xml, normalize_text
-from vocab.errors import DocumentError
+from typing_extensions import override
 
-_SKIPPED: Final = frozenset(
-    {"title", "script", "style", "noscript", "template", "iframe", "svg", "math", "rt", "rtc", "rp"}
-)
-"""Not read: what is not shown, and how the words of a ruby are spoken."""
+from vocab.documents.zipped import decode_xml, normalize_text
 
-_RAW: Final = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in ("title", "script", "style", "iframe")}
-"""Of these the text has no tags; where it ends."""
-
+_SKIPPED: Final = frozenset({"title", "script", "style", "noscript", "template", "iframe", "svg", "math"})
 _SPOKEN: Final = frozenset({"rt", "rtc", "rp"})
-"""Their end tags may be left out."""
+"""How the words of a ruby are spoken, also skipped; the end tags may be left out."""
 
 _INLINE: Final = re.compile(
     "a|abbr|b|bd[io]|big|cite|code|data|del|dfn|em|font|i|img|ins|kbd|mark|q|ruby|rb|s|samp|small|span|strike|strong|"
@@ -27,66 +18,56 @@ _INLINE: Final = re.compile(
 )
 """Elements within a line; before and after all others a line ends."""
 
-_MARKUP: Final = re.compile(
-    r"""
-    <!--(?:-?>|.*?(?:--!?>|\Z))
-    | <!\[CDATA\[(?P<data>.*?)(?:\]\]>|\Z)
-    | <(?P<end>/?)(?P<tag>[A-Za-z][^\s/>]*+)
-      (?P<attributes>(?:[^>=]++|=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))?+)*+)(?:>|\Z)
-    | <[!?/][^>]*+(?:>|\Z)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-"""Each ends at the end of the page at the latest."""
-
 _BLANKS: Final = re.compile(r"[ \t\r\n\f]+")
 _LINE_ENDS: Final = re.compile(r"(?<! ) *\n[ \n]*")
 """From the first blank on: from each, many blanks would take the square of their number."""
 
 
-def text_of_html(data: bytes) -> str:
-    """Return the text of a file of HTML.
+def text_of_page(data: bytes, errors: str = "strict") -> str:
+    """Return the text of a page, which may be neither well-formed nor whole.
 
     Raises:
-        DocumentError: It is too large.
-        UnicodeDecodeError: It is in another encoding than it says.
+        UnicodeDecodeError: It is in another encoding than it says, and ``errors`` is "strict".
     """
-    if len(data) > MAX_XML_BYTES:
-        raise DocumentError(f"more than {MAX_XML_BYTES // 2**20} MiB of HTML; send a part of it")
-    return normalize_text(text_of_page(decode_xml(data)))
-
-
-def text_of_page(page: str) -> str:
-    """Return the text of a page of HTML or XHTML."""
-    pieces: list[str] = []
-    skipped, depth, done = "", 0, 0
-    while match := _MARKUP.search(page, done):
-        if not skipped:
-            pieces.append(_shown(html.unescape(page[done : match.start()])))
-        done, tag, is_end = match.end(), (match["tag"] or "").lower(), bool(match["end"])
-        if match["data"] is not None and not skipped:
-            pieces.append(_shown(match["data"]))
-        if not tag:
-            continue
-        if skipped in _SPOKEN and (tag in _SPOKEN or tag in ("rb", "ruby")):
-            skipped = ""
-        if not skipped and tag not in _SKIPPED:
-            pieces.append("" if _INLINE.fullmatch(tag) else "\n")
-        elif (match["attributes"] or "").endswith("/") and not is_end:
-            continue
-        elif not skipped and not is_end:
-            skipped, depth = tag, 1
-            if tag in _RAW:
-                end = _RAW[tag].search(page, done)
-                done = end.start() if end else len(page)
-        elif tag == skipped:
-            depth += -1 if is_end else 1
-            skipped = skipped if depth else ""
-    if not skipped:
-        pieces.append(_shown(html.unescape(page[done:])))
+    page = _Page()
+    page.feed(decode_xml(data, errors))
+    # A tag or comment that does not end is not shown.
+    if not page.rawdata.startswith("<"):
+        page.close()
     # Blanks first, for a line that ends in the source is no end of a line.
-    return _LINE_ENDS.sub("\n", "".join(pieces))
+    return normalize_text(_LINE_ENDS.sub("\n", "".join(page.pieces)))
 
 
-def _shown(data: str) -> str:
-    return _BLANKS.sub(" ", data)
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+        self._num_skipped = 0
+        self._is_spoken = False
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._num_skipped += tag in _SKIPPED
+        self._is_spoken = tag in _SPOKEN or (self._is_spoken and tag != "rb")
+        self._end_line(tag)
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        self._num_skipped -= tag in _SKIPPED and self._num_skipped > 0
+        self._is_spoken = self._is_spoken and tag not in _SPOKEN and tag != "ruby"
+        self._end_line(tag)
+
+    @override
+    def handle_data(self, data: str) -> None:
+        if not self._num_skipped and not self._is_spoken:
+            self.pieces.append(_BLANKS.sub(" ", data))
+
+    @override
+    def unknown_decl(self, data: str) -> None:
+        if data.startswith("CDATA["):
+            self.handle_data(data.removeprefix("CDATA["))
+
+    def _end_line(self, tag: str) -> None:
+        """End the line at a block tag, one that is not inline."""
+        if not self._num_skipped and tag not in _SKIPPED | _SPOKEN and not _INLINE.fullmatch(tag):
+            self.pieces.append("\n")

@@ -132,7 +132,7 @@ def test_a_page_of_html_is_read_as_a_browser_shows_it() -> None:
         ("\ufeff\n<?xml version='1.0'?><html><p>one</p></html>", "one"),
         ("<!doctype html>one<!-- never closed <p>two", "one"),
         ("<!doctype html><select><option>one<option>two</select><table><tr><td>a<td>b", "one two a b"),
-        ("<!doctype html>one<a href='never closed>two", "one"),
+        ("<!doctype html>one<a href='two'", "one"),
     ):
         assert text_of(page.encode(), "a").split() == expected.split(), page
     # A part of a page is known by the name.
@@ -392,7 +392,6 @@ def test_what_cannot_be_read_is_refused_in_half_a_line() -> None:
         (lambda: packed_anew(odt(STORY), content=ENTITIES.encode()), "declares entities"),
         (lambda: b"<!doctype html>caf\xe9", "not a text in UTF-8"),
         (lambda: b"<!doctype html><title>one</title>", SCAN),
-        (lambda: b"<html>" + bytes(64 * 2**20), "MiB of HTML"),
         (lambda: b"WEBVTT\n\nNOTE nothing is said\n", SCAN),
         (lambda: zipped({"META-INF/container.xml": "<c/>"}), "names no book"),
         (lambda: epub_of({}), SCAN),
