@@ -35,11 +35,9 @@ from vocab.errors import (
     ChangesTooLargeError,
     CompileQueueError,
     CompileTimeoutError,
-    InflectionError,
-    NamesError,
+    LanguageError,
     NoLemmasError,
     OptionsError,
-    ReadingsError,
     StructureError,
     TokenBudgetError,
     UnknownLevelError,
@@ -236,10 +234,7 @@ _OF_LIBRARY: Final[dict[type[VocabularyError], tuple[str | None, str | None]]] =
     UnknownLevelError: ("vocab.level", _LIST_CODE),
     ChangesTooLargeError: ("vocab.extra_words", _LIST_CODE),
     WordListError: (None, _LIST_CODE),
-    NamesError: ("names", None),
-    InflectionError: ("inflected", None),
     OptionsError: ("vocab", _LIST_CODE),
-    ReadingsError: ("readings", None),
     TokenBudgetError: ("max_tokens", None),
 }
 """The caller's mistakes that the library finds, special ones first: the field, None for that of the list; the code."""
@@ -253,6 +248,8 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
     for kind, (param, code) in _OF_LIBRARY.items():
         if isinstance(error, kind):
             return BadRequestError(str(error), param or list_param, code)
+    if isinstance(error, LanguageError):
+        return BadRequestError(str(error), error.option)
     if isinstance(error, StructureError):
         # Of a text that is checked; others are known before they come here.
         return BadRequestError(f"'text' is not JSON of 'schema': {error}.", param="text")

@@ -11,8 +11,6 @@ VocabularyError
 │   └── ListTooLargeError       400
 │       └── ChangesTooLargeError  400
 ├── OptionsError                400  the caller's mistake
-│   ├── NamesError              400
-│   └── InflectionError         400
 ├── StructureError              400  the caller's mistake
 ├── TokenBudgetError            400  the caller's mistake
 ├── PrefillError                400  the caller's mistake
@@ -20,7 +18,7 @@ VocabularyError
 │   ├── CompileTimeoutError     503
 │   └── CompileQueueError       429
 ├── DocumentError               400  the caller's mistake
-├── ReadingsError               400  the caller's mistake
+├── LanguageError               400  the caller's mistake
 ├── WordListFolderError         500  the operator's mistake; at the start, the service does not start
 ├── DeadEndError                500  our fault
 └── ArtefactError               500  our fault
@@ -75,14 +73,6 @@ class OptionsError(VocabularyError):
     """Options contradict one another, or a word is both added and left out."""
 
 
-class NamesError(OptionsError):
-    """The names of a language cannot be told from its other words."""
-
-
-class InflectionError(OptionsError):
-    """The endings of a language are not known; the message lists the languages with endings."""
-
-
 class StructureError(VocabularyError):
     """A JSON schema or grammar cannot be compiled; half a sentence says why, for the caller to say which."""
 
@@ -127,5 +117,9 @@ class DocumentError(VocabularyError):
     """The text of a file cannot be read. Half a line says why, and what to do about it; the caller says which file."""
 
 
-class ReadingsError(VocabularyError):
-    """There are no readings of a language's words here; the message says what to bring."""
+class LanguageError(VocabularyError):
+    """A language has not what an option of a check needs, ``option``; the message says what to do."""
+
+    def __init__(self, message: str, option: str = "") -> None:
+        super().__init__(message)
+        self.option = option

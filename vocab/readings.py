@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, TypeAlias
 
-from vocab.errors import ReadingsError
+from vocab.errors import LanguageError
 
 Readings: TypeAlias = Sequence[str | None]
 
@@ -41,14 +41,16 @@ def check_readings(language: str) -> None:
     """Refuse a language whose words have no readings here.
 
     Raises:
-        ReadingsError: It has none at all, or its library is not installed.
+        LanguageError: It has none at all, or its library is not installed.
     """
     if language not in _PACKAGES:
         known = ", ".join(_PACKAGES)
-        raise ReadingsError(f"Words of {language!r} have no readings: choose a list of {known}, or leave them out.")
+        message = f"Words of {language!r} have no readings: choose a list of {known}, or leave them out."
+        raise LanguageError(message, "readings")
     if not has_readings(language):
-        raise ReadingsError(
-            f"Readings of {language!r} need a package that is not installed here: pip install 'wordbound[readings]'."
+        raise LanguageError(
+            f"Readings of {language!r} need a package that is not installed here: pip install 'wordbound[readings]'.",
+            "readings",
         )
 
 
@@ -61,7 +63,7 @@ def readings_of(text: str, spans: Sequence[tuple[int, int]], language: str) -> R
     """Return the reading of each word of a text, by (start, end); None for one without Chinese characters, or unknown.
 
     Raises:
-        ReadingsError: As of ``check_readings``.
+        LanguageError: As of ``check_readings``.
     """
     check_readings(language)
     if language == "ja":

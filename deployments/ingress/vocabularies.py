@@ -35,7 +35,7 @@ from deployments.protocol.word_tools import (
 from deployments.rates import Rates
 from deployments.settings.limits import MAX_CHECK_BYTES, MAX_LISTED, MAX_NEXT_ROWS, MAX_REWRITE_TOKENS
 from deployments.settings.service import Settings
-from deployments.vocabulary.queries import AskCheck, AskVocabularies, AskWords, Question
+from deployments.vocabulary.queries import AskVocabularies, AskWords, Question
 from vocab.answers import CheckReport, NextWords, OtherWords, RewrittenText, VocabularyList, VocabularyWords
 from vocab.errors import UnknownLanguageError, UnsupportedScriptError
 from vocab.text.formats import Format
@@ -106,18 +106,7 @@ def add_vocabularies(routes: Routes, settings: Settings, backend: Backend, backl
     async def check_text(request: Request) -> Response:
         """Which words of a text are in a list, and where those are that are not: what ``wordbound check`` writes."""
         asked = await read_checked(request, limits, partial(read_check, limits=limits), MAX_CHECK_BYTES)
-        question = AskCheck(
-            asked.spec,
-            asked.text,
-            asked.form,
-            asked.new_words,
-            asked.with_words,
-            asked.schema,
-            asked.with_readings,
-            asked.with_sentences,
-            asked.leniency,
-        )
-        answer = await ask(request, question, asked.list_param)
+        answer = await ask(request, asked, asked.list_param)
         headers = _PAGE_HEADERS if asked.form == "html" else None
         return WholeAnswer(answer, _MEDIA_TYPES[asked.form], backlog, headers)
 

@@ -22,7 +22,6 @@ from vocab.errors import StructureError
 from vocab.lists.wordlists import unspaced_language
 from vocab.marks import APOSTROPHES
 from vocab.matching.structure.schema import PreparedSchema, prepare
-from vocab.text.checker import Leniency
 from vocab.text.formats import Format
 from vocab.text.units import word_pattern
 
@@ -234,22 +233,26 @@ class CheckRequest(VocabularyFields):
     allowed has the JSON ``pointer`` to its string; for ``json``."""
 
 
-class CheckedText(NamedTuple):
-    """A checked request to check a text; ``list_param`` is the field that names the list."""
+class AskCheck(NamedTuple):
+    """Which words of a text are in a list; with a ``schema``, of the strings of a JSON text that it does not fix.
+
+    ``list_param`` is the field that names the list.
+    """
 
     spec: VocabularySpec
     text: str
     form: Format
-    new_words: tuple[str, ...]
-    with_words: bool
-    schema: PreparedSchema | None
-    with_readings: bool
-    with_sentences: bool
-    leniency: Leniency
-    list_param: str
+    new_words: tuple[str, ...] = ()
+    with_words: bool = False
+    schema: PreparedSchema | None = None
+    with_readings: bool = False
+    with_sentences: bool = False
+    inflected: bool = False
+    keep_names: bool = False
+    list_param: str = "vocab_lang"
 
 
-def read_check(body: Any, *, limits: Limits) -> CheckedText:
+def read_check(body: Any, *, limits: Limits) -> AskCheck:
     """Check the parsed body of a request to ``/v1/vocabularies/check``. Numbers are allowed unless it forbids them.
 
     Raises:
@@ -284,11 +287,20 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
     sentences = bool(request.sentences)
     if sentences and (form != "json" or request.schema_ is not None):
         raise BadRequestError("'sentences' needs 'format' to be 'json', and no 'schema'.", "sentences")
-    leniency = Leniency(folds=True, inflected=bool(request.inflected), keep_names=request.names is not None)
     try:
         schema = None if request.schema_ is None else prepare(request.schema_)
     except StructureError as error:
         raise BadRequestError(f"'schema' cannot stand beside a word list: {error}.", "schema") from None
-    return CheckedText(
-        spec, request.text, form, new_words, with_words, schema, with_readings, sentences, leniency, request.list_param
+    return AskCheck(
+        spec,
+        request.text,
+        form,
+        new_words,
+        with_words,
+        schema,
+        with_readings,
+        sentences,
+        bool(request.inflected),
+        request.names is not None,
+        request.list_param,
     )

@@ -16,6 +16,7 @@ from cachetools import LRUCache, cached
 from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
+from deployments.protocol.word_tools import AskCheck
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.limits import MAX_CHANGED_WORDS, Limits
 from vocab.errors import VocabularyError
@@ -33,14 +34,13 @@ from vocab.lists.wordlists import (
     words_with,
 )
 from vocab.matching.structure.answers import listed_strings
-from vocab.matching.structure.schema import PreparedSchema
 from vocab.options import Case, ListOptions
 from vocab.readings import check_readings, has_readings, readings_of
 from vocab.text.changes import PromptWord
-from vocab.text.checker import Leniency, ListForms, TextChecker
-from vocab.text.endings import has_endings
-from vocab.text.formats import MAX_PLACES, Format, NamedReport, render_reports
-from vocab.text.names import can_tell_names
+from vocab.text.checker import ListForms, TextChecker
+from vocab.text.endings import tables
+from vocab.text.formats import MAX_PLACES, NamedReport, render_reports
+from vocab.text.names import NO_NAMES
 from vocab.text.prompt_words import REACH, PromptReader, language_list
 
 THREADS: Final = 2
@@ -76,20 +76,6 @@ class AskWords(NamedTuple):
     offset: int
     limit: int
     query: str
-
-
-class AskCheck(NamedTuple):
-    """Which words of a text are in a list; with a ``schema``, of the strings of a JSON text that it does not fix."""
-
-    spec: VocabularySpec
-    text: str
-    form: Format
-    new_words: tuple[str, ...] = ()
-    with_words: bool = False
-    schema: PreparedSchema | None = None
-    with_readings: bool = False
-    with_sentences: bool = False
-    leniency: Leniency = Leniency(folds=True)
 
 
 Question: TypeAlias = AskVocabularies | AskWords | AskCheck
@@ -234,11 +220,11 @@ class ListQueries:
         spec = spec.with_words_of_prompt(prompt_words or ())
         if asked.with_readings:
             check_readings(word_list.language)
-        checker = _checker(found, spec, asked.new_words)
+        checker = _checker(found, spec, asked.new_words, inflected=asked.inflected)
         text, pointers = asked.text, tuple[str, ...]()
         if asked.schema is not None:
             text, pointers = listed_strings(asked.schema, text)
-        report = checker.check(text, leniency=asked.leniency, with_lemmas=asked.with_words)
+        report = checker.check(text, folds=True, keep_names=asked.keep_names, with_lemmas=asked.with_words)
         report = replace(report, prompt_words=prompt_words)
         if asked.with_readings:
             words = report.words[:MAX_PLACES] if asked.form == "json" else report.words
@@ -275,9 +261,13 @@ def stamp_of(lang: str, wordlist_dir: Path | None) -> Stamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _checker(found: _CachedList, spec: VocabularySpec, new_words: Sequence[str] = ()) -> TextChecker:
-    n_words = spec.n_words or found.word_list.num_ranks
-    return TextChecker(found.word_list, spec.options, n_words, spec.changes, new_words, forms=found.forms())
+def _checker(
+    found: _CachedList, spec: VocabularySpec, new_words: Sequence[str] = (), *, inflected: bool = False
+) -> TextChecker:
+    n_words, forms = spec.n_words or found.word_list.num_ranks, found.forms()
+    return TextChecker(
+        found.word_list, spec.options, n_words, spec.changes, new_words, forms=forms, inflected=inflected
+    )
 
 
 def _list_object(name: str, kind: str, source: str, languages: Sequence[str]) -> dict[str, Any]:
@@ -288,8 +278,8 @@ def _list_object(name: str, kind: str, source: str, languages: Sequence[str]) ->
         "source": source,
         "languages": list(languages),
         "readings": any(map(has_readings, languages)),
-        "names": any(map(can_tell_names, languages)),
-        "inflected": any(map(has_endings, languages)),
+        "names": not NO_NAMES.keys() >= set(languages),
+        "inflected": not tables().keys().isdisjoint(languages),
     }
 
 

@@ -30,7 +30,7 @@ KEYS = {"other": "a-key-of-another-52aa"}
 """The other keys of the service, by name."""
 KEY_SETTINGS = {name: Key(sha256=digest_of(key.encode())) for name, key in KEYS.items()}
 MODEL = "stand-in"
-LIMITS = Limits(max_body_s=2)
+LIMITS = Limits(max_body_s=2, max_file_s_per_minute=3_600)
 SERVED = ServedModel(MODEL, LIMITS)
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"

@@ -33,8 +33,9 @@ from deployments.contract import (
 )
 from deployments.errors import EngineError
 from deployments.ingress.replicas import Backend
+from deployments.protocol.word_tools import AskCheck
 from deployments.settings.limits import Limits
-from deployments.vocabulary.queries import AskCheck, ListQueries, Question
+from deployments.vocabulary.queries import ListQueries, Question
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 from vocab.text.changes import PromptWord
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.page.texts import LANGUAGES, NUM_TEXTS, texts
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
-from vocab.text.checker import Leniency, TextChecker
+from vocab.text.checker import TextChecker
 from vocab.text.report import BANDS, TextReport, band_of
 
 pytestmark = pytest.mark.e2e
@@ -46,7 +46,7 @@ def reports() -> dict[str, list[TextReport]]:
     """What ``wordbound check --words 1000`` makes of the texts, by language."""
     options = ListOptions(numbers=True)
     return {
-        lang: [checker.check(text, leniency=Leniency(folds=True)) for _, text in group]
+        lang: [checker.check(text, folds=True) for _, text in group]
         for lang, group in groupby(texts(), key=lambda pair: pair[0])
         if (checker := TextChecker(load_word_list(lang, None), options, N_WORDS))
     }

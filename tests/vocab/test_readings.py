@@ -3,7 +3,7 @@
 import pytest
 
 from vocab import readings
-from vocab.errors import ReadingsError
+from vocab.errors import LanguageError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.readings import check_readings, has_readings, reading_of, readings_of
@@ -54,9 +54,9 @@ def test_what_is_no_chinese_and_what_is_not_known_has_no_reading() -> None:
 
 def test_other_languages_and_missing_packages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert has_readings("zh-Hant") and not has_readings("th")
-    with pytest.raises(ReadingsError, match="'th' have no readings"):
+    with pytest.raises(LanguageError, match="'th' have no readings"):
         check_readings("th")
     monkeypatch.setattr(readings, "find_spec", lambda _: None)
     assert not has_readings("zh")
-    with pytest.raises(ReadingsError, match=r"wordbound\[readings\]"):
+    with pytest.raises(LanguageError, match=r"wordbound\[readings\]"):
         check_readings("zh")

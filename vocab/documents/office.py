@@ -18,7 +18,7 @@ _SIGNS: Final = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "s":
 _PARAGRAPHS: Final = ("p", "h")
 # Text that was moved is where it was moved to, and a fallback repeats what stands before it.
 _SKIPPED: Final = frozenset(
-    {"moveFrom", "Fallback", "rt", "tracked-changes", "annotation", "ruby-text", "note-citation", "desc"}
+    ("moveFrom", "Fallback", "rt", "tracked-changes", "annotation", "ruby-text", "note-citation", "desc")
 )
 _PICTURE_TITLE: Final = f"{_ODF}svg-compatible:1.0 title"
 
@@ -32,7 +32,9 @@ def text_of_docx(zipped: Zipped) -> str:
     document = _document(zipped)
     folder = posixpath.dirname(document)
     parts = [document, *(posixpath.join(folder, name) for name in ("footnotes.xml", "endnotes.xml"))]
-    return normalize_text("".join(_Part(zipped, name, ("t",)).text for name in parts if name == document or name in zipped))
+    return normalize_text(
+        "".join(_Part(zipped, name, ("t",)).text for name in parts if name == document or name in zipped)
+    )
 
 
 def text_of_odt(zipped: Zipped) -> str:

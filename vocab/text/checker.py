@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from vocab import marks
-from vocab.errors import ListTooLargeError
+from vocab.errors import LanguageError, ListTooLargeError
 from vocab.lists.cleaned import lowercase, titlecase
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
@@ -71,23 +71,6 @@ class _Found(NamedTuple):
         return self.reason in ALLOWED
 
 
-class Leniency(NamedTuple):
-    """What a check lets pass besides the list as it is spelt, and what it counts apart.
-
-    Attributes:
-        folds: Words that are unlisted as spelt get a second look, folded (``vocab.text.folding``).
-        inflected: Added and new words count with the endings of their language (``vocab.text.endings``).
-        keep_names: Names that are unlisted are counted apart (``vocab.text.names``).
-    """
-
-    folds: bool = False
-    inflected: bool = False
-    keep_names: bool = False
-
-
-EXACT: Final = Leniency()
-
-
 class TextChecker:
     """Check texts against the words of rank ``n_words`` and better of a list, with ``changes``.
 
@@ -97,6 +80,11 @@ class TextChecker:
 
     A text of a language without spaces is cut into words of the dictionary (``reference``, by default the built-in one,
     with the words of the list and the request's), by the options' ``segmentation``.
+
+    Where it is ``inflected``, added and new words count with the endings of their language too.
+
+    Raises:
+        LanguageError: The endings of the language are not known.
     """
 
     def __init__(
@@ -109,6 +97,7 @@ class TextChecker:
         *,
         forms: "ListForms | None" = None,
         reference: "Dictionary | None" = None,
+        inflected: bool = False,
     ) -> None:
         self._possessive = has_possessives(options, word_list.language, word_list.source)
         forms = forms or ListForms(word_list, options)
@@ -126,6 +115,14 @@ class TextChecker:
         num_compared = max(min(n_words, len(word_list.words)), 1)
         self._max_noted = min(MAX_NOTED, MAX_COMPARED // num_compared)
         self._list, self._extra_words = word_list, changes.extra_words
+        self._bases_of: Callable[[str, str], Iterable[str]] | None = None
+        if inflected:
+            from vocab.text.endings import bases_of, tables
+
+            if self._language not in tables():
+                lacking, known = f"'inflected' needs the endings of {self._language!r}", " ".join(sorted(tables()))
+                raise LanguageError(f"{lacking}: leave it out, or name a list of {known}.", "inflected")
+            self._bases_of = bases_of
         self._known: dict[tuple[str, bool], _Found] = {}
         self._starts: dict[str, bool] = {}
         self._cut: Callable[[str], list[Segment]] | None = None
@@ -144,23 +141,34 @@ class TextChecker:
         return NearestWords(self._list, self._n_words, self._left_out, self._extra_words)
 
     def check(
-        self, text: str, *, leniency: Leniency = EXACT, with_lemmas: bool = False, with_notes: bool = True
+        self,
+        text: str,
+        *,
+        folds: bool = False,
+        keep_names: bool = False,
+        with_lemmas: bool = False,
+        with_notes: bool = True,
     ) -> TextReport:
         """Check a text: report its words, whether each is allowed, and with notes what is known of the others.
 
+        Words that are not allowed as they are spelt get a second look with ``folds``, folded (``vocab.text.folding``).
+        Those that are names by their capitals are counted apart with ``keep_names``.
+
         Raises:
             ListTooLargeError: Too many entries with blanks begin with the words of the text.
-            NamesError, InflectionError: The language has not what ``leniency`` asks for.
+            LanguageError: Capitals do not tell names in the language.
         """
         num_tries = [0]
-        words = self._all_words(text, num_tries, leniency)
-        if leniency.folds and not (text.isascii() and "`" not in text and "SS" not in text):
-            words = self._look_again(text, words, num_tries, leniency)
-        if leniency.keep_names:
-            from vocab.text.names import check_names, names_in, without_possessive
+        words = self._read(text, num_tries)
+        if folds:
+            words = self._look_again(text, words, num_tries)
+        if keep_names:
+            from vocab.text.names import NO_NAMES, names_in, without_possessive
 
-            check_names(self._language)
-            names = set(names_in(text, (word for word in words if word.reason not in NOT_MISSING), self._ranks))
+            if why := NO_NAMES.get(self._language):
+                lacking = f"'names' cannot be told in {self._language!r}, which {why}"
+                raise LanguageError(f"{lacking}: add them as 'extra_words' instead.", "names")
+            names = set(names_in(text, words, frozenset(self._list.words)))
             words = [
                 word._replace(reason="name")
                 if word.reason in _REPLACEABLE and without_possessive(text[word.start : word.end]) in names
@@ -189,42 +197,30 @@ class TextChecker:
             for spelling, word in by_spelling.items()
         }
 
-    def _all_words(self, text: str, num_tries: list[int], leniency: Leniency) -> list[CheckedWord]:
-        words = list(self._words(text, num_tries) if self._cut is None else self._segments(text, self._cut))
-        if not leniency.inflected:
-            return words
-        from vocab.text.endings import bases_of, check_endings
+    def _read(self, text: str, num_tries: list[int]) -> list[CheckedWord]:
+        return list(self._words(text, num_tries) if self._cut is None else self._segments(text, self._cut))
 
-        check_endings(self._language)
-        for place, word in enumerate(words):
-            if word.reason in _REPLACEABLE:
-                bases = bases_of(unicodedata.normalize("NFC", text[word.start : word.end]), self._language)
-                found = (self._find(base, True) for base in bases)
-                base = next((base for base in found if base.reason in ("added", "new")), None)
-                words[place] = word if base is None else CheckedWord(word.start, word.end, *base)
-        return words
-
-    def _look_again(
-        self, text: str, words: Sequence[CheckedWord], num_tries: list[int], leniency: Leniency
-    ) -> list[CheckedWord]:
+    def _look_again(self, text: str, words: list[CheckedWord], num_tries: list[int]) -> list[CheckedWord]:
         """Look up the words that are not allowed as they are spelt once more, folded, with what they are joined to."""
-        from vocab.text.folding import EDGE, JOINT, foldings
+        from vocab.text.folding import EDGE, FOLDED, JOINT, foldings
 
+        if not FOLDED.search(text):
+            return words
         settled, first = list[CheckedWord](), 0
         while first < len(words):
-            last = first + 1
-            if self._cut is None:
-                while last < len(words) and JOINT.fullmatch(text, words[last - 1].end, words[last].start):
-                    last += 1
+            last, most = first + 1, len(words) if self._cut is None else first + 1
+            while last < most and JOINT.fullmatch(text, words[last - 1].end, words[last].start):
+                last += 1
             own, first = words[first:last], last
-            if not all(word.reason in NOT_MISSING for word in own):
-                begin, stop = own[0].start, own[-1].end
-                wide = begin - (text[begin - 1 : begin] in EDGE), stop + (text[stop : stop + 1] in EDGE)
-                for start, end in dict.fromkeys((wide, (begin, stop))):
-                    for folded in foldings(text[start:end], self._language):
-                        found = self._all_words(folded, num_tries, leniency)
-                        if _is_better(found, own) and (moved := _moved(found, folded, text[start:end], start)):
-                            own = moved
+            begin, stop = own[0].start, own[-1].end
+            wide = begin - (text[begin - 1 : begin] in EDGE), stop + (text[stop : stop + 1] in EDGE)
+            for start, end in dict.fromkeys((wide, (begin, stop))):
+                if all(word.reason in NOT_MISSING for word in own):
+                    break
+                for folded in foldings(text[start:end], self._language):
+                    found = _moved(self._read(folded, num_tries), folded, text[start:end], start)
+                    if _is_better(found, own):
+                        own = found
             settled += own
         return settled
 
@@ -344,6 +340,10 @@ class TextChecker:
                 # As it is seen: "to\u00adday" is "today". An entry with a joiner was found as it is written.
                 as_shown = self._look_up(unicodedata.normalize("NFC", shown), starts)
                 found = found if as_shown.reason == "unknown" else as_shown
+            if self._bases_of is not None and found.reason in _REPLACEABLE:
+                bases = self._bases_of(unicodedata.normalize("NFC", shown), self._language)
+                inflected = (self._look_up(base, True) for base in bases)
+                found = next((base for base in inflected if base.reason in ("added", "new")), found)
             if found.reason == "unknown" and not word_pattern().match(word):
                 found = _Found(None, "symbol", word)
             _keep(self._known, key, found)
@@ -405,9 +405,9 @@ def _keep(known: dict[Key, Value], key: Key, value: Value) -> None:
 def _is_better(words: Sequence[CheckedWord], spelt: Sequence[CheckedWord]) -> bool:
     """Return whether words are all allowed, or known to the list where none is allowed as it is spelt."""
     reasons, before = {word.reason for word in words}, {word.reason for word in spelt}
-    if not words or before <= NOT_MISSING or reasons <= NOT_MISSING:
-        return bool(words) and not before <= NOT_MISSING
-    return before.isdisjoint(NOT_MISSING) and not before.isdisjoint(_STRANGE) and reasons.isdisjoint(_STRANGE)
+    if before.isdisjoint(NOT_MISSING) and not before.isdisjoint(_STRANGE):
+        return bool(words) and reasons.isdisjoint(_STRANGE)
+    return bool(words) and reasons <= NOT_MISSING and not before <= NOT_MISSING
 
 
 def _moved(words: Sequence[CheckedWord], folded: str, text: str, start: int) -> list[CheckedWord]:

@@ -5,21 +5,20 @@ word does: "ğ-k" leads from "kitapçığ" to "kitapçık". Any word may take an
 change or drop out within a stem ("Önnu" of "Anna", "Льва" of "Лев") and endings after a colon are not in it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from vocab.errors import InflectionError
 from vocab.lists.cleaned import lowercase
-from vocab.lists.tags import RELATIVES
 from vocab.marks import APOSTROPHES
 
 _MIN_STEM: Final = 2
 
 
 @cache
-def _tables() -> dict[str, tuple[frozenset[str], list[list[str]]]]:
+def tables() -> Mapping[str, tuple[frozenset[str], list[list[str]]]]:
+    """Return the endings of each language that has them, and what the stems before them may stand for."""
     lines = Path(__file__).with_name("endings.txt").read_text(encoding="utf-8").splitlines()
     return {
         language: (
@@ -31,23 +30,9 @@ def _tables() -> dict[str, tuple[frozenset[str], list[list[str]]]]:
     }
 
 
-def has_endings(language: str) -> bool:
-    """Return whether the endings of a language are known."""
-    return RELATIVES.get(language, language) in _tables()
-
-
-def check_endings(language: str) -> None:
-    """Raise ``InflectionError`` for a language whose endings are not known."""
-    if not has_endings(language):
-        known = " ".join(sorted(_tables()))
-        raise InflectionError(
-            f"'inflected' needs the endings of {language!r}: leave it out, or name a list of {known}."
-        )
-
-
 def bases_of(word: str, language: str) -> Iterator[str]:
     """Yield the words that a word may be a form of."""
-    endings, pairs = _tables()[RELATIVES.get(language, language)]
+    endings, pairs = tables()[language]
     lower = lowercase(word, language)
     for cut in range(len(word), _MIN_STEM - 1, -1):
         stem = word[:cut].rstrip(APOSTROPHES + "-")

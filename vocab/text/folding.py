@@ -6,7 +6,6 @@ For the second look of checks at words that are unlisted as they are spelt; mask
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final
 
 from vocab.marks import APOSTROPHES
@@ -24,8 +23,14 @@ _LEFT_OUT: Final = re.compile(
     "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]"
 )
 # Ligatures and digraphs, presentation forms of Hebrew and Arabic, full and half width.
-_OTHER_SHAPES: Final = "\u0132\u0133\u0140\u0149\u017f\u01c4-\u01cc\ufb00-\ufdff\ufe70-\ufefc\uff01-\uffdc"
-_FOLDED: Final = re.compile(f"[{_APOSTROPHES}{_HYPHENS}{_DOTS}{_OTHER_SHAPES}]|{_LEFT_OUT.pattern}|SS")
+_OTHER_SHAPES: Final = re.compile(
+    "[\u0132\u0133\u0140\u0149\u017f\u01c4-\u01cc\ufb00-\ufdff\ufe70-\ufefc\uff01-\uff0c\uff0e-\uffdc]"
+)
+FOLDED: Final = re.compile(f"[{_APOSTROPHES}{_HYPHENS}{_DOTS}]|{_LEFT_OUT.pattern}|{_OTHER_SHAPES.pattern}|SS")
+"""What a word has that is folded."""
+
+_AS_APOSTROPHE: Final = str.maketrans(dict.fromkeys(_APOSTROPHES, APOSTROPHES[0]))
+_AS_ONE_WORD: Final = str.maketrans(dict.fromkeys(_HYPHENS, "-") | dict.fromkeys(_DOTS, ""))
 
 JOINT: Final = re.compile(f"[{_APOSTROPHES}{_HYPHENS}{_DOTS}]?")
 """What may stand between two words that are one when they are folded."""
@@ -34,21 +39,13 @@ EDGE: Final = frozenset(_APOSTROPHES + APOSTROPHES)
 
 
 def foldings(word: str, language: str) -> Iterator[str]:
-    """Yield the ways to fold a word, the likeliest first; none for one that is long or has nothing to fold."""
-    if len(word) > MAX_CHARS or not _FOLDED.search(word):
+    """Yield the ways to fold a word, the likeliest first; none for one that is long."""
+    if len(word) > MAX_CHARS:
         return
-    yield (folded := "".join(map(_seen, word)))
-    if (parted := "".join(char if char in _HYPHENS + _DOTS else _seen(char) for char in word)) != folded:
-        # "don´t‑ask" may be two words.
-        yield parted
+    shaped = _OTHER_SHAPES.sub(lambda found: unicodedata.normalize("NFKC", found[0]), word.translate(_AS_APOSTROPHE))
+    parted = _LEFT_OUT.sub("", shaped)
+    folded = parted.translate(_AS_ONE_WORD)
+    # Parted, "don´t‑ask" may be two words.
+    yield from (way for way in dict.fromkeys((folded, parted)) if way != word)
     if language == "de" and folded.isupper():
         yield from (f"{folded[: match.start()]}ß{folded[match.end() :]}" for match in re.finditer("SS", folded))
-
-
-@lru_cache(maxsize=1 << 12)
-def _seen(char: str) -> str:
-    if char in _APOSTROPHES:
-        return APOSTROPHES[0]
-    if char in _HYPHENS + _DOTS:
-        return "-" if char in _HYPHENS else ""
-    return _LEFT_OUT.sub("", unicodedata.normalize("NFKC", char) if _FOLDED.match(char) else char)

@@ -94,9 +94,9 @@ def _json_line(named: NamedReport, *, with_sentences: bool) -> str:
         "num_not_allowed": len(report.not_allowed),
         "new": [_word(named, lines, word) for word in report.new[:MAX_PLACES]],
         "new_words": [{"word": word, "count": count} for word, count in report.num_of_declared.items()],
+        "num_names": report.num_names,
+        "names": [{"word": word, "count": count} for word, count in report.names.items()],
     }
-    record["num_names"] = report.num_names
-    record["names"] = [{"word": word, "count": count} for word, count in report.names.items()]
     if with_sentences:
         record["num_sentences"] = len(report.sentences)
         record["num_sentences_with_one"] = sum(len(lacking) == 1 for *_, lacking in report.sentences)
@@ -143,15 +143,9 @@ def _word(named: NamedReport, lines: TextLines, word: CheckedWord) -> dict[str, 
 
 
 def _sentence(report: TextReport, lines: TextLines, start: int, end: int, lacking: Sequence[CheckedWord]) -> Any:
-    unlisted = list(map(report.spelling, lacking))
-    place = {
-        "start": start,
-        "end": end,
-        "line": lines.of(start)[0],
-        "num_unlisted": len(unlisted),
-        "unlisted": unlisted,
-    }
-    return place | ({"text": report.text[start:end]} if len(unlisted) == 1 else {})
+    words, text = [report.spelling(word) for word in lacking], report.text[start:end]
+    place = {"start": start, "end": end, "line": lines.of(start)[0], "num_unlisted": len(words), "unlisted": words}
+    return {**place, "text": text} if len(words) == 1 else place
 
 
 def _csv(checked: Sequence[NamedReport]) -> str:

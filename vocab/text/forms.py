@@ -252,10 +252,6 @@ class FormRanks:
                 if self._case != "listed" and (capital := self._capitals.of(text)) is not None:
                     self._add_capital(text, capital, rank)
 
-    def __contains__(self, text: object) -> bool:
-        """Return whether the list has a word so, in these capitals."""
-        return text in self._spelled.best
-
     def _add_capital(self, text: str, capital: str, rank: int) -> None:
         """Record a form with a capital: by its two letters, or whole where the capital took in what comes after."""
         if capital[1:] == text[1:]:

@@ -166,18 +166,16 @@ class TextReport:
     def coverage(self) -> float | None:
         """Return the share of running words and symbols that are allowed, new words and names aside; None without
         words."""
-        if not self.num_words:
-            return None
-        num_others = self.num_words - self.num_new - self.num_names + self.num_symbols
-        return self.num_allowed / num_others if num_others else 1.0
+        return self._share(self.num_allowed, self.num_new)
 
     @property
     def coverage_with_new(self) -> float | None:
         """Return the share of running words and symbols that are allowed or new, names aside; None without words."""
-        if not self.num_words:
-            return None
-        num_others = self.num_words - self.num_names + self.num_symbols
-        return (self.num_allowed + self.num_new) / num_others if num_others else 1.0
+        return self._share(self.num_allowed + self.num_new, 0)
+
+    def _share(self, num_words: int, num_aside: int) -> float | None:
+        num_others = self.num_words - self.num_names - num_aside + self.num_symbols
+        return (num_words / num_others if num_others else 1.0) if self.num_words else None
 
     @cached_property
     def not_allowed(self) -> list[CheckedWord]:

@@ -15,7 +15,7 @@ from vocab.errors import DocumentError, EmptyWordListError, StructureError
 from vocab.lists.wordlists import WordList, load_word_list, words_of_file
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 from vocab.text.changes import ListChanges, PromptWord, words_and_forms
-from vocab.text.checker import Leniency, ListForms, TextChecker
+from vocab.text.checker import ListForms, TextChecker
 from vocab.text.formats import FORMATS, NamedReport, TextLines, format_counts, percent, render_reports, why
 from vocab.text.report import CheckedWord, TextReport
 from wordbound.cli import DONE, NOT_AS_ASKED, STANDARD_INPUT
@@ -76,7 +76,6 @@ def check(
     word_list = named.load()
     changes = named.load_changes()
     changes.check(word_list.language)
-    leniency = Leniency(folds=True, inflected=inflected, keep_names=keep_names)
     if readings:
         from vocab.readings import check_readings, readings_of
 
@@ -84,16 +83,16 @@ def check(
     new = () if new_words is None else _new_words(new_words)
     segmentation = named.segmentation_of(word_list)
     options = ListOptions(numbers=numbers, segmentation=segmentation, possessive=named.possessive_of(word_list))
-    checker = TextChecker(word_list, options, named.num_words(word_list), changes, new)
+    checker = TextChecker(word_list, options, named.num_words(word_list), changes, new, inflected=inflected)
     allowed = None if prompt_words is None else _words_of_prompt(prompt_words, checker, word_list, named, changes)
     if allowed:
         changes = replace(changes, extra_words=(*changes.extra_words, *words_and_forms(allowed)))
-        checker = TextChecker(word_list, options, named.num_words(word_list), changes, new)
+        checker = TextChecker(word_list, options, named.num_words(word_list), changes, new, inflected=inflected)
     # All are read before the first is reported.
     texts = [(name, _read(name)) for name in files]
     checked = []
     for name, text, pointers in list(_strings_of(texts, schema)) if schema else [(*text, ()) for text in texts]:
-        report = checker.check(text, leniency=leniency, with_lemmas=readings)
+        report = checker.check(text, folds=True, keep_names=keep_names, with_lemmas=readings)
         report = replace(report, prompt_words=allowed)
         if readings:
             spans = [word[:2] for word in report.words]

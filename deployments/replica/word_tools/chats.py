@@ -65,10 +65,10 @@ class Chats:
 
 def names_to_add(text: str, spec: VocabularySpec, listed: NodeList) -> list[str]:
     """Return the names of a text that its list does not have and that can be added to what was asked for."""
-    report = listed.checker().check(text)
+    words = listed.checker().check(text).words
     left_out = {fold(word, listed.language) for word in spec.exclude_words}
     return [
         name
-        for name in names_in(text, report.not_allowed, frozenset(listed.listed.word_list.words))
+        for name in names_in(text, words, frozenset(listed.listed.word_list.words))
         if fold(name, listed.language) not in left_out and len(name) <= MAX_WORD_CHARS
     ][: max(MAX_CHANGED_WORDS - len(spec.extra_words), 0)]

@@ -130,6 +130,7 @@ PARTS: dict[str | None, set[str]] = {
     None: {
         *("/health", "/ready", "/v1/models", "/v1/models/{name:path}"),
         *("/v1/vocabularies", "/v1/vocabularies/{list_id}/words", "/v1/vocabularies/check"),
+        "/v1/vocabularies/read",
         *("/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
         *("/openapi.json", "/docs", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"),
     },

@@ -14,9 +14,9 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
-from deployments.protocol.word_tools import EXERCISE_KINDS
+from deployments.protocol.word_tools import EXERCISE_KINDS, AskCheck
 from deployments.settings.limits import Limits
-from deployments.vocabulary.queries import AskCheck, ListQueries
+from deployments.vocabulary.queries import ListQueries
 from tests.deployments.front import KEY, MODEL, Front, assert_error, client_of, wait_until
 from tests.deployments.ingress.test_refusals import (
     CHECK,

@@ -2,14 +2,12 @@
 
 import pytest
 
-from vocab.errors import InflectionError
+from vocab.errors import LanguageError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.checker import Leniency, TextChecker
+from vocab.text.checker import TextChecker
 from vocab.text.report import TextReport
-
-INFLECTED = Leniency(folds=True, inflected=True)
 
 KINDS = [
     ("tr", ["Ali", "kitap", "İzmir"], "Ali'nin Ali’ye kitabı kitaplarında İzmir'den ALİ'NİN Ali´de", "Alice kitaplık"),
@@ -39,9 +37,10 @@ KINDS = [
 """A language, words that are added, forms of theirs, and words that are none."""
 
 
-def checked(lang: str, added: list[str], text: str, *new: str, leniency: Leniency = INFLECTED) -> TextReport:
+def checked(lang: str, added: list[str], text: str, *new: str, inflected: bool = True) -> TextReport:
     word_list = WordList(lang, ("word",), "file")
-    return TextChecker(word_list, ListOptions(), 1, ListChanges(tuple(added)), new).check(text, leniency=leniency)
+    checker = TextChecker(word_list, ListOptions(), 1, ListChanges(tuple(added)), new, inflected=inflected)
+    return checker.check(text, folds=True)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_added_words_count_with_their_endings(lang: str, added: list[str], forms
     assert {word.reason for word in report.words} == {"added"}
     assert report.num_distinct_words == len(added)
     assert len(checked(lang, added, others).not_allowed) == len(others.split())
-    assert checked(lang, added, forms, leniency=Leniency(folds=True)).not_allowed
+    assert checked(lang, added, forms, inflected=False).not_allowed
 
 
 def test_new_words_count_with_their_endings_and_listed_ones_stay_as_they_are() -> None:
@@ -66,5 +65,5 @@ def test_new_words_count_with_their_endings_and_listed_ones_stay_as_they_are() -
 
 def test_a_language_without_endings_is_refused() -> None:
     for lang in ("zh", "th", "und", "xx"):
-        with pytest.raises(InflectionError, match="leave it out, or name a list of be bg"):
+        with pytest.raises(LanguageError, match="leave it out, or name a list of be bg"):
             checked(lang, ["a"], "a")

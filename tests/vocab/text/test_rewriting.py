@@ -3,7 +3,7 @@
 from deployments.replica.word_tools.rewrite import Change, changes_between
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.checker import Leniency, TextChecker
+from vocab.text.checker import TextChecker
 
 
 def test_names_are_unlisted_words_whose_capital_no_sentence_gave_them() -> None:
@@ -18,8 +18,7 @@ def test_names_are_unlisted_words_whose_capital_no_sentence_gave_them() -> None:
         "“Walrus was here,” a man saw.\nQwerty": [],
         "THE DOG": ["DOG"],
     }
-    kept = Leniency(keep_names=True)
-    assert {text: [*checker.check(text, leniency=kept).names] for text in names_by_text} == names_by_text
+    assert {text: [*checker.check(text, keep_names=True).names] for text in names_by_text} == names_by_text
 
 
 def test_each_run_of_other_words_is_a_change_and_marks_are_none() -> None:

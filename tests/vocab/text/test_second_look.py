@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.checker import Leniency, TextChecker
+from vocab.text.checker import TextChecker
 from vocab.text.reader import TextReader
 from vocab.text.report import CheckedWord, TextReport
-
-FOLDS = Leniency(folds=True)
 
 ENGLISH = (
     *("the", "cat", "don't", "well-known", "well", "fish", "office", "dog", "go", "rock-'n'-roll", "'em", "goin'"),
@@ -29,7 +27,7 @@ def checked(text: str, lang: str, *words: str, n_words: int = 12, exclude: tuple
     checker = TextChecker(
         word_list, ListOptions(numbers=True, possessive=lang == "en"), n_words, ListChanges((), exclude)
     )
-    return checker.check(text, leniency=FOLDS)
+    return checker.check(text, folds=True)
 
 
 def found(report: TextReport) -> list[tuple[str, int | None, str]]:
@@ -130,7 +128,7 @@ LIKELY = "catdongfishSstheel '’´`‘ʼ′＇\u2010\u2011·‧ﬁｄｏｇ\u06
 def test_no_word_that_is_listed_as_spelt_becomes_unlisted(text: str, lang: str) -> None:
     words = (*ENGLISH, "l'", "Straße", "Haustier", "a", "t", "do")
     checker = TextChecker(WordList(lang, words, "file"), ListOptions(numbers=True), 99, ListChanges(), ("fishes",))
-    exact, again = checker.check(text).words, checker.check(text, leniency=FOLDS).words
+    exact, again = checker.check(text).words, checker.check(text, folds=True).words
 
     def places(words: Sequence[CheckedWord]) -> set[int]:
         return {place for word in words if is_known(word) for place in range(word.start, word.end)}
@@ -154,7 +152,7 @@ def test_neither_masks_nor_readers_know_of_it() -> None:
 
 def test_a_list_of_the_service_has_them_too() -> None:
     checker = TextChecker(load_word_list("de", None), ListOptions(), 20_000)
-    report = checker.check("Die STRASSE, der Bundes·tag und das Kranken·haus.", leniency=FOLDS)
+    report = checker.check("Die STRASSE, der Bundes·tag und das Kranken·haus.", folds=True)
     assert not report.not_allowed and report.coverage == 1
     assert [word for word, _, reason in found(report) if reason == "spelling"] == [
         "STRASSE",
