@@ -36,7 +36,7 @@ async def test_lists_and_words(ask: Any) -> None:
     words = await ask("words", "en", q="cat", limit=3)
     assert words["data"][0]["word"].startswith("cat")
     assert len(words["data"]) == 3
-    read = await ask("read_words", "word;level\nHund, -e;A1\n".encode(), "words.csv", lang="de")
+    read = await ask("read_words", b"word;level\nHund, -e;A1\n", "words.csv", lang="de")
     assert [(entry["word"], entry["level"], entry["forms"]) for entry in read["entries"]] == [("Hund", "A1", ["Hunde"])]
 
 

@@ -54,11 +54,11 @@ def test_a_file_that_cannot_be_read_says_why(checking: Page, tmp_path: Path, fau
     file.write_bytes(b"%PDF-1.7 nothing")
     checking.get_by_label("Choose a file").set_input_files(file)
     expect(checking.get_by_role("alert").filter(has_text="the file is damaged")).to_be_visible()
-    file = tmp_path / "story.txt"
-    file.write_text("größe", encoding="cp1252")
-    checking.get_by_label("Choose a file").set_input_files(file)
-    expect(checking.get_by_role("alert").filter(has_text="not a text in UTF-8")).to_be_visible()
     expect(source_of(checking)).to_have_value(STORY)
+    file = tmp_path / "story.txt"
+    file.write_text("Größe", encoding="cp1252")
+    checking.get_by_label("Choose a file").set_input_files(file)
+    expect(source_of(checking)).to_have_value("Größe")
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,7 @@ _ZIP: Final = b"PK\x03\x04"
 _PDF: Final = b"%PDF-"
 _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """Word before 2007, and the envelope of a DOCX with a password."""
-_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
-
-_KINDS: Final = "plain text in UTF-8, Markdown, HTML, subtitles, DOCX, ODT, EPUB and PDF are read"
+_KINDS: Final = "plain text, Markdown, HTML, subtitles, DOCX, ODT, EPUB and PDF are read"
 
 
 def text_of(data: bytes, name: str) -> str:
@@ -122,14 +120,16 @@ def _text_of(data: bytes, suffix: str) -> str:
     if data.startswith(b"{\\rtf"):
         raise DocumentError("an RTF file; save it as .docx or plain text first")
     is_page = suffix in _HTML or (suffix not in _MARKDOWN and _PAGE.match(data) is not None)
-    try:
-        if is_page:
-            from vocab.documents.page import text_of_page
+    if is_page:
+        from vocab.documents.page import text_of_page
+        from vocab.documents.zipped import decode_xml
 
-            return text_of_page(data)
-        text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig")
-    except UnicodeDecodeError:
-        raise DocumentError(f"not a text in UTF-8; {_KINDS}") from None
+        try:
+            page = decode_xml(data)
+        except UnicodeDecodeError:
+            page, _ = decode(data)
+        return text_of_page(page)
+    text, _ = decode(data)
     if suffix in _MARKDOWN:
         return without_markup(text)
     if _SUBTITLES.match(text):
@@ -155,3 +155,82 @@ def _text_of_zip(data: bytes) -> str:
     if "mimetype" in zipped and "content.xml" in zipped:
         return text_of_odt(zipped)
     raise DocumentError(f"neither a DOCX, an ODT nor an EPUB; {_KINDS}")
+
+
+# Encodings ------------------------------------------------------------------------------------------------------------
+
+_WINDOWS: Final = {
+    language: codec
+    for codec, languages in {
+        "cp1252": "en de fr es it pt nl sv nb nn da fi is ca gl eu ga id ms fil", "cp1251": "ru uk be bg mk sr",
+        "cp1250": "pl cs sk hu sl sh hr bs ro sq", "cp1253": "el", "cp1254": "tr az", "cp1255": "he",
+        "cp1256": "ar fa ur", "cp1257": "et lv lt", "cp1258": "vi", "cp874": "th", "cp932": "ja", "cp949": "ko",
+        "gb18030": "zh", "big5": "zh-Hant",
+    }.items()
+    for language in languages.split()
+}  # fmt: skip
+"""The encodings of Windows, where it does not write Unicode."""
+
+_IMPLAUSIBLE: Final = re.compile(r"[a-zß-öø-ÿа-я][À-ÖØ-ÞА-Я]|[\x80-\x9f]|ÿ")
+"""In a text of one byte a character that was written in another encoding: "caf" with "Ã" after it."""
+
+
+def decode(data: bytes, language: str = "") -> tuple[str, str]:
+    """Return the text of bytes, and the name of its encoding; ``language`` tells those of Windows apart.
+
+    Raises:
+        DocumentError: It cannot be told.
+    """
+    for codec in _codecs_of(data, language):
+        try:
+            text = data.decode(codec)
+        except UnicodeDecodeError:
+            continue
+        if not (codec.startswith("cp125") and _IMPLAUSIBLE.search(text)):
+            return text, _SHOWN.get(codec, codec.replace("cp", "windows-").replace("gb", "GB"))
+    line = next((number for number, line in enumerate(data.split(b"\n"), 1) if not _is_utf_8(line)), 1)
+    raise DocumentError(f"line {line}: not UTF-8. Save the file as UTF-8")
+
+
+_SHOWN: Final = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
+
+
+def _codecs_of(data: bytes, language: str) -> Iterator[str]:
+    """Yield the encodings that bytes may have."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        yield "utf-16"
+        return
+    # Of UTF-16 each ASCII character has a NUL, and so has the end of a line; other texts have none.
+    num_ends = max(data.count(b"\n\0"), data.count(b"\0\n"))
+    if 4 * data.count(0) < max(len(data), 1) and 2 * num_ends <= data.count(b"\n"):
+        yield "utf-8-sig"
+    if b"\0" in data:
+        yield "utf-16-le" if data[1::2].count(0) >= data[::2].count(0) else "utf-16-be"
+    lines = [_is_utf_8(line) for line in data.split(b"\n") if not line.isascii()]
+    if 2 * sum(lines) >= len(lines):
+        # UTF-8, a line of which is damaged.
+        return
+    if language in _WINDOWS:
+        yield _WINDOWS[language]
+        return
+    runs = re.findall(rb"[\x80-\xff]+", data)
+    # Of two bytes a character: of the usual ones of GB 2312 the first is from B0 to D7, in the later half too, where
+    # Korean has none; other encodings have more.
+    leads = b"".join(run[::2] for run in runs)
+    if 10 * sum(len(run) == 1 for run in runs) >= 8 * len(runs):
+        # In western languages letters with accents rarely stand beside one another.
+        yield "cp1252"
+    elif (
+        all(len(run) % 2 == 0 for run in runs)
+        and all(0xB0 <= lead <= 0xD7 or lead in b"\xa1\xa3" for lead in leads)
+        and 5 * sum(lead >= 0xC9 for lead in leads) >= len(leads)
+    ):
+        yield "gb18030"
+
+
+def _is_utf_8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

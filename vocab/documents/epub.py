@@ -4,7 +4,7 @@ import posixpath
 from urllib.parse import unquote
 
 from vocab.documents.page import text_of_page
-from vocab.documents.zipped import Zipped
+from vocab.documents.zipped import Zipped, decode_xml
 from vocab.errors import DocumentError
 
 
@@ -17,7 +17,7 @@ def text_of_epub(zipped: Zipped) -> str:
     chapters = _chapters(zipped)
     if _encrypted_parts(zipped) & set(chapters):
         raise DocumentError("the book is encrypted (DRM), and cannot be read")
-    return "\n".join(text_of_page(zipped.read(name), "replace") for name in chapters)
+    return "\n".join(text_of_page(decode_xml(zipped.read(name), "replace")) for name in chapters)
 
 
 def _chapters(zipped: Zipped) -> list[str]:

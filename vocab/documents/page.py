@@ -6,7 +6,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from vocab.documents.zipped import decode_xml, normalize_text
+from vocab.documents.zipped import normalize_text
 
 _SKIPPED: Final = frozenset({"title", "script", "style", "noscript", "template", "iframe", "svg", "math"})
 _SPOKEN: Final = frozenset({"rt", "rtc", "rp"})
@@ -23,14 +23,10 @@ _LINE_ENDS: Final = re.compile(r"(?<! ) *\n[ \n]*")
 """From the first blank on: from each, many blanks would take the square of their number."""
 
 
-def text_of_page(data: bytes, errors: str = "strict") -> str:
-    """Return the text of a page, which may be neither well-formed nor whole.
-
-    Raises:
-        UnicodeDecodeError: It is in another encoding than it says, and ``errors`` is "strict".
-    """
+def text_of_page(html: str) -> str:
+    """Return the text of a page, which may be neither well-formed nor whole."""
     page = _Page()
-    page.feed(decode_xml(data, errors))
+    page.feed(html)
     # A tag or comment that does not end is not shown.
     if not page.rawdata.startswith("<"):
         page.close()

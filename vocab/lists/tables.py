@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
 from vocab.csv_cells import read_cell
+from vocab.documents import decode
 from vocab.documents.zipped import Zipped
 from vocab.errors import DocumentError
 
@@ -80,7 +81,7 @@ def read_sheets(
         return _sheets_of_xlsx(data), None
     if kind := next((kind for mark, kind in _OTHER_KINDS.items() if data.startswith(mark)), None):
         raise DocumentError(kind)
-    text, encoding = _decode(data, language)
+    text, encoding = decode(data, language)
     return [_sheet_of_text(text, PurePath(name).suffix.lower() in (".csv", ".tsv"), column_names)], encoding
 
 
@@ -89,79 +90,6 @@ _OTHER_KINDS: Final = {
     b"%PDF-": "a PDF; copy its words into a text, a line each",
     b"{\\rtf": "an RTF file; save it as plain text",
 }
-
-_WINDOWS: Final = {
-    language: codec
-    for codec, languages in {
-        "cp1252": "en de fr es it pt nl sv nb nn da fi is ca gl eu ga id ms fil", "cp1251": "ru uk be bg mk sr",
-        "cp1250": "pl cs sk hu sl sh hr bs ro sq", "cp1253": "el", "cp1254": "tr az", "cp1255": "he",
-        "cp1256": "ar fa ur", "cp1257": "et lv lt", "cp1258": "vi", "cp874": "th", "cp932": "ja", "cp949": "ko",
-        "gb18030": "zh", "big5": "zh-Hant",
-    }.items()
-    for language in languages.split()
-}  # fmt: skip
-"""The encodings of Windows, where it does not write Unicode."""
-
-_IMPLAUSIBLE: Final = re.compile(r"[a-zß-öø-ÿа-я][À-ÖØ-ÞА-Я]|[\x80-\x9f]|ÿ")
-"""In a text of one byte a character that was written in another encoding: "caf" with "Ã" after it."""
-
-
-def _decode(data: bytes, language: str) -> tuple[str, str]:
-    """Return the text of bytes, and the name of its encoding."""
-    for codec in _codecs_of(data, language):
-        try:
-            text = data.decode(codec)
-        except UnicodeDecodeError:
-            continue
-        if not (codec.startswith("cp125") and _IMPLAUSIBLE.search(text)):
-            return text, _SHOWN.get(codec, codec.replace("cp", "windows-").replace("gb", "GB"))
-    line = next((number for number, line in enumerate(data.split(b"\n"), 1) if not _is_utf_8(line)), 1)
-    raise DocumentError(f"line {line}: not UTF-8. Save the file as UTF-8")
-
-
-_SHOWN: Final = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
-
-
-def _codecs_of(data: bytes, language: str) -> Iterator[str]:
-    """Yield the encodings that bytes may have."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        yield "utf-16"
-        return
-    # Of UTF-16 each ASCII character has a NUL, and so has the end of a line; other texts have none.
-    num_ends = max(data.count(b"\n\0"), data.count(b"\0\n"))
-    if 4 * data.count(0) < max(len(data), 1) and 2 * num_ends <= data.count(b"\n"):
-        yield "utf-8-sig"
-    if b"\0" in data:
-        yield "utf-16-le" if data[1::2].count(0) >= data[::2].count(0) else "utf-16-be"
-    lines = [_is_utf_8(line) for line in data.split(b"\n") if not line.isascii()]
-    if 2 * sum(lines) >= len(lines):
-        # UTF-8, a line of which is damaged.
-        return
-    if language in _WINDOWS:
-        yield _WINDOWS[language]
-        return
-    runs = re.findall(rb"[\x80-\xff]+", data)
-    # Of two bytes a character: of the usual ones of GB 2312 the first is from B0 to D7, in the later half too, where
-    # Korean has none; other encodings have more.
-    leads = b"".join(run[::2] for run in runs)
-    if 10 * sum(len(run) == 1 for run in runs) >= 8 * len(runs):
-        # In western languages letters with accents rarely stand beside one another.
-        yield "cp1252"
-    elif (
-        all(len(run) % 2 == 0 for run in runs)
-        and all(0xB0 <= lead <= 0xD7 or lead in b"\xa1\xa3" for lead in leads)
-        and 5 * sum(lead >= 0xC9 for lead in leads) >= len(leads)
-    ):
-        yield "gb18030"
-
-
-def _is_utf_8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
 
 # Texts ---------------------------------------------------------------------------------------------------------------
 

@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_reason(front: Front) -> 
         (zipped({"a": "b"}), "neither a DOCX, an ODT nor an EPUB"),
         (pdf(STORY, password="secret"), "the file is encrypted"),
         (b"%PDF-1.7 nothing", "the file is damaged"),
-        (b"\xe9t\xe9", "not a text in UTF-8"),
+        (b"\xc3\xa9t\xe9", "line 1: not UTF-8"),
     ):
         assert assert_error(sent(front, data), 400)["message"].startswith(f"The file cannot be read: {reason}")
 

@@ -242,6 +242,9 @@ def test_books_and_docx_files_may_have_other_encodings() -> None:
         assert text_of(epub_of({"a.xhtml": page}), "a") == "\ncafé\n", page
     for encoding, encode in (("iso-8859-1", "latin-1"), ("utf-16", "utf-16"), ("idna", "utf-8")):
         assert text_of(docx_in_encoding(encoding, encode), "a") == "café\n", encoding
+    for name, page in (("a.txt", "Straße nach Köln"), ("a.html", "<!doctype html>Straße nach K&ouml;ln")):
+        assert text_of(page.encode("cp1252"), name).strip() == "Straße nach Köln"
+    assert text_of("我们都喜欢看书。".encode("gb18030"), "a.txt") == "我们都喜欢看书。"
 
 
 def test_the_lines_of_a_pdf_are_put_together_to_sentences_and_words() -> None:
@@ -365,8 +368,8 @@ def test_what_cannot_be_read_is_refused_in_half_a_line() -> None:
     faults: list[tuple[Callable[[], bytes], str]] = [
         (lambda: b"", "the file is empty"),
         (lambda: b" \n", SCAN),
-        (lambda: b"\xff\xfex", "not a text in UTF-8"),
-        (lambda: b"caf\xe9", "not a text in UTF-8"),
+        (lambda: b"\xff\xfex", "line 1: not UTF-8"),
+        (lambda: b"ok\n\xc3\xa9t\xe9", "line 2: not UTF-8"),
         (lambda: b"{\\rtf1 text}", "an RTF file"),
         (lambda: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512), "with a password"),
         (lambda: b"PK\x03\x04" + bytes(99), DAMAGED),
@@ -390,7 +393,7 @@ def test_what_cannot_be_read_is_refused_in_half_a_line() -> None:
         (lambda: odt_of(BOMB), "MiB of text when unpacked"),
         (lambda: odt_of("", manifest="<m:encryption-data/>"), "the file is encrypted"),
         (lambda: packed_anew(odt(STORY), content=ENTITIES.encode()), "declares entities"),
-        (lambda: b"<!doctype html>caf\xe9", "not a text in UTF-8"),
+        (lambda: b"<!doctype html>\xc3\xa9t\xe9", "line 1: not UTF-8"),
         (lambda: b"<!doctype html><title>one</title>", SCAN),
         (lambda: b"WEBVTT\n\nNOTE nothing is said\n", SCAN),
         (lambda: zipped({"META-INF/container.xml": "<c/>"}), "names no book"),
