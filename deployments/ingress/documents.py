@@ -221,8 +221,7 @@ class _FileReaders:
             stdout=PIPE,
             stderr=DEVNULL,
             cwd="/",
-            # openpyxl imports numpy where it is installed, and the process may make no threads.
-            env={"OPENBLAS_NUM_THREADS": "1"},
+            env={},
             start_new_session=True,
         )
         try:

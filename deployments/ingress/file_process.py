@@ -6,6 +6,7 @@ status is ``REFUSED``. A process that a signal ended has reached a limit, or cra
 """
 
 import json
+import os
 import resource
 import sys
 from collections.abc import Mapping
@@ -67,6 +68,8 @@ def main() -> None:
 
 
 def _words_in(data: bytes, name: str, language: str) -> str:
+    # openpyxl imports numpy where it is installed, and this process may make no threads.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     # Only such a file needs what reads it.
     from vocab.lists.list_reader import read_list
 
