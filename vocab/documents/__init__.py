@@ -217,8 +217,9 @@ def _codecs_of(data: bytes, language: str) -> Iterator[str]:
     # Of two bytes a character: of the usual ones of GB 2312 the first is from B0 to D7, in the later half too, where
     # Korean has none; other encodings have more.
     leads = b"".join(run[::2] for run in runs)
-    if 10 * sum(len(run) == 1 for run in runs) >= 8 * len(runs):
-        # In western languages letters with accents rarely stand beside one another.
+    letters = re.findall(rb"[\x80-\xde\xe0-\xff]+", data)
+    if 10 * sum(len(run) == 1 for run in letters) >= 8 * len(letters):
+        # In western languages letters with accents rarely stand beside one another, but for the ß of "Größe".
         yield "cp1252"
     elif (
         all(len(run) % 2 == 0 for run in runs)

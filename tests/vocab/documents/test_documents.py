@@ -242,8 +242,8 @@ def test_books_and_docx_files_may_have_other_encodings() -> None:
         assert text_of(epub_of({"a.xhtml": page}), "a") == "\ncafé\n", page
     for encoding, encode in (("iso-8859-1", "latin-1"), ("utf-16", "utf-16"), ("idna", "utf-8")):
         assert text_of(docx_in_encoding(encoding, encode), "a") == "café\n", encoding
-    for name, written in (("a.txt", "Straße nach Köln"), ("a.html", "<!doctype html>Straße nach K&ouml;ln")):
-        assert text_of(written.encode("cp1252"), name).strip() == "Straße nach Köln"
+    for name, written in (("a.txt", "Größe"), ("a.html", "<!doctype html>Gr&ouml;ße")):
+        assert text_of(written.encode("cp1252"), name).strip() == "Größe"
     assert text_of("我们都喜欢看书。".encode("gb18030"), "a.txt") == "我们都喜欢看书。"
 
 
