@@ -47,6 +47,9 @@ LONG, SHORT = 250, 24
 
 BEFORE_S: Final = 15
 CAPACITY_S: Final = 15
+CALM_S: Final = 120
+"""After random kills, in which all is to become what it was."""
+
 NUM_VANISHING: Final = 500
 LOOK_S: Final = 1.0
 MOST_S: Final = 60.0
@@ -191,7 +194,7 @@ async def _happen(
     while event == "random" and time.monotonic() + arguments.every < end:
         await asyncio.sleep(arguments.every)
         await asyncio.to_thread(kill, *KILLS[:-1])
-    await asyncio.sleep(max(end - time.monotonic(), 0))
+    await asyncio.sleep(max(end - time.monotonic(), 0) + (CALM_S if event == "random" else 0))
 
 
 def _kill(demo: Demo, draw: random.Random, *roles: str, number: signal.Signals = signal.SIGKILL) -> None:

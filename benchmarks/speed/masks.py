@@ -64,7 +64,7 @@ def main() -> None:
     finally:
         # A run that is ended early reports what it has.
         compare_masks(run["results"])
-        print(f"{run['hardware']}\n{run['versions']}\n", *table(run["results"]), sep="\n")
+        print(f"{run['date']}\n{run['hardware']}\n{run['versions']}\n", *table(run["results"]), sep="\n")
         if arguments.json:
             arguments.json.write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n")
 
