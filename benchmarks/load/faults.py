@@ -149,7 +149,7 @@ async def measure(demo: Demo, event: str, arguments: argparse.Namespace) -> bool
         await asyncio.sleep(BEFORE_S)
         lengths = (SHORT, LONG) * (arguments.streams // 2 if event.startswith("SIG") else 0)
         streams = [asyncio.create_task(client.ask(_stream(length))) for length in lengths]
-        await asyncio.sleep(1)
+        await asyncio.sleep(5 if streams else 0)
         account.restart()
         watching = asyncio.create_task(_watch(demo, client, seen))
         print(f"{rate:.1f} requests a second; under way: {account.outcomes()['under way']}")
