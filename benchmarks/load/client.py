@@ -133,16 +133,16 @@ class Client:
     """
 
     def __init__(
-        self, url: str, key: str, model: str = "", account: Account | None = None, *, keeps_connections: bool = False
+        self, url: str, key: str, model: str, *, keeps_connections: bool = False, timeout_s: float = 120
     ) -> None:
-        self.account = account or Account()
-        self._url, self._model, self._keeps_connections = url, model, keeps_connections
+        self.account = Account()
+        self._url, self._model, self._keeps_connections, self._timeout_s = url, model, keeps_connections, timeout_s
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=0, force_close=not self._keeps_connections)
-        timeout = aiohttp.ClientTimeout(total=120)
+        timeout = aiohttp.ClientTimeout(total=self._timeout_s)
         session = aiohttp.ClientSession(self._url, headers=self._headers, connector=connector, timeout=timeout)
         self._http = await self._stack.enter_async_context(session)
         return self

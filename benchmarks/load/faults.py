@@ -156,7 +156,9 @@ async def measure(demo: Demo, event: str, arguments: argparse.Namespace) -> bool
         await _happen(demo, event, seconds, partial(_kill, demo, draw), arguments)
         if event == "scale":
             ended.set()
-            await client.open_loop(rate / 10, make, _after(seconds))
+            few_ended = asyncio.Event()
+            asyncio.get_running_loop().call_later(seconds, few_ended.set)
+            await client.open_loop(rate / 10, make, few_ended)
         ended.set()
         await asyncio.gather(sending, *streams)
         watching.cancel()
@@ -167,12 +169,6 @@ async def measure(demo: Demo, event: str, arguments: argparse.Namespace) -> bool
     print(*(f"| {event} | {kind} | {account.by_second(kind)} |" for kind in kinds), sep="\n")
     _print_seen(seen)
     return not account.unlisted and not account.outcomes()["under way"]
-
-
-def _after(seconds: float) -> asyncio.Event:
-    ended = asyncio.Event()
-    asyncio.get_running_loop().call_later(seconds, ended.set)
-    return ended
 
 
 async def _happen(

@@ -46,6 +46,7 @@ FEW_TOKENS: Final = 16
 """Answers of fewer tokens show what a request costs, not what its tokens do."""
 
 MAX_TOKENS: Final = 256
+OPTIONS: Final[dict[str, Any]] = {"keeps_connections": True, "timeout_s": 600}
 IDLE_S: Final = 20
 
 ON_CPU: Final = current_platform.is_cpu()
@@ -121,7 +122,7 @@ def vllm_server(arguments: argparse.Namespace) -> Iterator[System]:
                 time.sleep(1)
             if server.poll() is not None:
                 raise SystemExit(f"vLLM's server did not start:\n{Path(log.name).read_text()[-2000:]}")
-            client = Client(url, "", "one", keeps_connections=True)
+            client = Client(url, "", "one", **OPTIONS)
             yield System(client, lambda: [server.pid, *(child.pid for child in server.children(recursive=True))])
         finally:
             server.terminate()
@@ -146,7 +147,7 @@ def service(arguments: argparse.Namespace) -> Iterator[System]:
         "replica_env": ENVIRONMENT,
     }
     with running(arguments, settings) as demo:
-        yield System(client_of(demo, keeps_connections=True), demo.processes)
+        yield System(client_of(demo, **OPTIONS), demo.processes)
 
 
 async def _measure(name: str, system: System, arguments: argparse.Namespace) -> None:
