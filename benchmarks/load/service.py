@@ -3,6 +3,8 @@
 import argparse
 import os
 import re
+import signal
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -89,6 +91,8 @@ def running(arguments: argparse.Namespace, settings: Mapping[str, Any], num_node
             settings = {"placement_bundles": [{"CPU": 0.6}], **settings}
         import_path = "benchmarks.load.stand_in:build" if arguments.stand_in else None
         module = "benchmarks.load.two_nodes" if num_nodes > 1 else None
+        # Ended from outside, it ends the service too.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
         # Ray hands metrics on every ten seconds by default.
         os.environ.setdefault("RAY_metrics_report_interval_ms", "500")
         demo = Demo(model, folder / "service", settings, import_path=import_path, module=module)

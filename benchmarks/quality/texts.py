@@ -11,7 +11,6 @@ it again with the adapter merged. Methods are in ``benchmarks/quality/methods.py
 
 import argparse
 import hashlib
-import signal
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 import openai
 
 from benchmarks.command import numbers, parser_of
+from benchmarks.load.service import running
 from benchmarks.machine import facts_of_run, versions_of
 from benchmarks.quality.free_model import FreeModel, score
 from benchmarks.quality.methods import METHODS, Method, find_methods
@@ -31,12 +31,9 @@ from benchmarks.quality.records import Cell, Question, Records, ask
 from benchmarks.quality.rows import LEGEND, NUM_CONCURRENT, SEED_STEP, tables, unlisted_of
 from deployments.demo.model import say
 from deployments.settings.service import DEMO_TOKEN, cache_dir
-from tests.harness import Demo
 
 
 def main() -> int:
-    # Ended from outside, it ends the service that is running too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     arguments = _arguments()
     records, judge = Records(arguments.file), f"judge {Path(arguments.judge or '').name}"
     if not arguments.report:
@@ -55,6 +52,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = parser_of(__doc__)
+    parser.set_defaults(tiny=False, stand_in=False)
     parser.add_argument("file", type=Path, nargs="?", default=cache_dir() / "quality.jsonl")
     parser.add_argument("--adapter", type=Path, help="the folder of a LoRA adapter")
     parser.add_argument("--judge", help="another model, a folder with a chat template, that scores all texts too")
@@ -97,7 +95,7 @@ def measure(arguments: argparse.Namespace, records: Records, judge: str) -> None
             if method.is_free == (n_words is None) and not (method.is_free and adapter)
         ]
         if wanted := [cell for cell in cells if records.missing("answer", cell, asked)]:
-            with service(model, {"prebuild_langs": [arguments.lang], **settings}) as client:
+            with service(arguments, {"prebuild_langs": [arguments.lang], **settings}) as client:
                 for cell in wanted:
                     answer_all(client, records, run, cell, asked, arguments.alone)
     answers = [answer for answer in records.of("answer") if (answer["model"], answer["lang"]) == (name, arguments.lang)]
@@ -108,16 +106,13 @@ def measure(arguments: argparse.Namespace, records: Records, judge: str) -> None
 
 
 @contextmanager
-def service(model: str, settings: dict[str, Any]) -> Iterator[openai.OpenAI]:
+def service(arguments: argparse.Namespace, settings: dict[str, Any]) -> Iterator[openai.OpenAI]:
     """Run the demo's service with further settings."""
-    demo = Demo(model, cache_dir() / "quality", settings)
-    try:
-        demo.start()
-        demo.wait_until_ready()
-        with openai.OpenAI(base_url=f"{demo.url}/v1", api_key=DEMO_TOKEN, max_retries=0, timeout=900) as client:
-            yield client
-    finally:
-        demo.stop()
+    with (
+        running(arguments, settings) as demo,
+        openai.OpenAI(base_url=f"{demo.url}/v1", api_key=DEMO_TOKEN, max_retries=0, timeout=900) as client,
+    ):
+        yield client
 
 
 def answer_all(
