@@ -233,8 +233,8 @@ async def _vanish(demo: Demo, client: Client, draw: random.Random) -> None:
 
     await client.closed_loop(NUM_VANISHING, leaving, times=1)
     [url] = re.findall(r"metrics: (http\S+)", demo.log_path.read_text(errors="replace"))
-    started, values = time.monotonic(), ["unknown"]
-    while any(value != "0.0" for value in values) and time.monotonic() - started < MOST_S:
+    started, values = time.monotonic(), list[str]()
+    while (not values or any(map(float, values))) and time.monotonic() - started < MOST_S:
         text = (await asyncio.to_thread(httpx.get, url, timeout=30)).text
         values = re.findall(
             r"^ray_vllm_(?:num_requests_running|num_requests_waiting|kv_cache_usage_perc)\{.* (\S+)$", text, re.M
