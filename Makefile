@@ -118,10 +118,10 @@ check-constraints: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
-# What a mask costs with each engine; other tokenizers and languages: python benchmarks/masks.py --help
+# What a mask costs with each engine; other tokenizers and languages: python -m benchmarks speed masks --help
 bench-masks: $(READY)
 	@$(PIP) install -qq --progress-bar off -c constraints-cpu.txt -e ".[bench]"
-	@$(BIN)/python -m benchmarks masks
+	@$(BIN)/python -m benchmarks speed masks
 
 # On a CUDA machine, in the environment that has vLLM for it: make bench-gpu PYTHON=… ARGS="--model PATH"; --help has all.
 bench-gpu:
@@ -129,7 +129,7 @@ bench-gpu:
 
 # Twenty minutes of mixed traffic: every request's fate, and the memory of every process.
 soak: $(READY)
-	$(BIN)/python -m benchmarks soak $(ARGS)
+	$(BIN)/python -m benchmarks load faults --minutes 20 --rate 3 $(ARGS)
 
 # The package as somebody without a clone has it: build, check, install and use it. With vLLM and the demo: ARGS=--stack
 wheel: $(READY)
@@ -147,12 +147,12 @@ image:
 
 # Ten minutes of it, while a random process is killed each minute.
 chaos: $(READY)
-	$(BIN)/python -m benchmarks soak --minutes 10 --kill-every 60 --nodes 2 $(ARGS)
+	$(BIN)/python -m benchmarks load faults random --minutes 10 --rate 3 --nodes 2 $(ARGS)
 
-# How well each way to choose a text reads; takes hours, and goes on where it was ended: benchmarks/quality.py --help
+# How well each way to choose a text reads; takes hours, and goes on where it was ended: python -m benchmarks quality texts --help
 bench-quality: $(READY)
 	@$(PIP) install -qq --progress-bar off -c constraints-cpu.txt -e ".[bench]"
-	@$(BIN)/python -m benchmarks quality
+	@$(BIN)/python -m benchmarks quality texts
 
 # The data of the built-in lists, and the table of docs/word-lists.md; needs npm and the network.
 lists: $(READY)

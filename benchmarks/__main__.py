@@ -1,34 +1,30 @@
-"""`make bench` and `make bench-masks`: the benchmarks behind the figures of docs/how-it-works.md, on the demo model."""
+"""The programs behind the figures of the documentation: ``python -m benchmarks PROGRAM [PART] …``, with ``--help``."""
 
 import runpy
 import sys
+from typing import Final
 
-from deployments.demo.model import smollm2_path
-
-NAMES = {
-    "throughput": "--model",
-    "beams": "--model",
-    "masks": "--tokenizer",
-    "compile": "--tokenizer",
-    "controls": "--tokenizer",
-    "quality": "--model",
-    "adapters": "--model",
-    "batch": "--model",
-    "lm_rows": "--model",
-    "failover": "--model",
-    "fairness": "--model",
-    "kills": "--model",
-    "lane": "--model",
-    "particles": "--model",
-    "soak": "--model",
-    "upgrade": "--model",
+PROGRAMS: Final = {
+    "load": ("faults", "upgrade", "lane"),
+    "speed": ("batch", "masks", "controls", "scheduler", "beams"),
+    "quality": ("texts", "traps"),
+    "gpu": (),
 }
-"""Each benchmark that needs the model, and its option for it."""
+"""What clients see of a service; how fast it is; how well its texts read; a CUDA machine. With the parts of each."""
 
-WITHOUT_MODEL = ("segmentation", "traps")
 
-is_named = sys.argv[1:2] and sys.argv[1] in (*NAMES, *WITHOUT_MODEL)
-name, *arguments = sys.argv[1:] if is_named else ["throughput", *sys.argv[1:]]
-model = () if name in WITHOUT_MODEL else (NAMES[name], str(smollm2_path()))
-sys.argv = [f"benchmarks.{name}", *model, *arguments]
-runpy.run_module(f"benchmarks.{name}", run_name="__main__")
+def main() -> None:
+    program, *arguments = sys.argv[1:] or ["speed", "batch"]
+    if program not in PROGRAMS:
+        sys.exit(f"benchmarks: there is no program {program!r}: {', '.join(PROGRAMS)}")
+    module = f"benchmarks.{program}"
+    if parts := PROGRAMS[program]:
+        if not arguments or arguments[0] not in parts:
+            sys.exit(f"benchmarks: name a part of {program}: {', '.join(parts)}")
+        module += f".{arguments.pop(0)}"
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

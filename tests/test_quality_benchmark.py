@@ -1,34 +1,27 @@
-"""The quality benchmark goes on where it ended, and its figures are those of the texts."""
+"""The quality benchmark goes on where it ended, its figures are those of the texts, and bits are probabilities."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from benchmarks.prose.faults import faults_per_100_words, is_stray
-from benchmarks.prose.free_model import bits_key
-from benchmarks.prose.methods import METHODS, find_method
-from benchmarks.prose.page import FIRST_MARK, LAST_MARK, figures, markdown, write_page
-from benchmarks.prose.prompts import languages, load_prompts
-from benchmarks.prose.records import Cell, Record, Records
-from benchmarks.prose.rows import (
-    Judged,
-    bits_per_char,
-    ends_sentence,
-    log_mass_per_word,
-    low_steps,
-    make_row,
-    seconds_at_8,
-    tables,
-)
-from benchmarks.prose.served import missing
-from benchmarks.prose.steps import steps_key
-from benchmarks.quality import with_template
+from benchmarks.quality.free_model import BATCH, FreeModel, bits_key, bits_of, score
+from benchmarks.quality.methods import METHODS, find_methods
+from benchmarks.quality.prompts import languages, load_prompts
+from benchmarks.quality.records import Cell, Record, Records, ask
+from benchmarks.quality.rows import bits_per_char, ends_sentence, log_mass_per_word, make_row, seconds_at_8, tables
+from benchmarks.quality.signs import faults_per_100_words, function_words, has_loop, is_stray, same_opening
+from benchmarks.quality.texts import weights_of
 from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import SERVED, chat_body
+from tests.vocab.toys import STOP, toy_tokenizer
 
-GREEDY, FREE = find_method("greedy")[0], find_method("free-greedy")[0]
+GREEDY, FREE = find_methods("greedy,free-greedy")
 CELL = Cell("m", "en", 1000, 60, GREEDY)
+TOKENIZER = toy_tokenizer([" la", "ca", "sa", " es"])
 
 
 def test_there_are_forty_different_prompts_in_each_language() -> None:
@@ -41,26 +34,24 @@ def test_there_are_forty_different_prompts_in_each_language() -> None:
 
 def test_methods_have_names_of_their_own_and_ask_for_what_there_is() -> None:
     assert len({method.name for method in METHODS}) == len(METHODS)
-    assert find_method(None) == list(METHODS)
     with pytest.raises(KeyError):
-        find_method("greedy,slow")
+        find_methods("greedy,slow")
     for method in METHODS:
-        if method.kind == "service":
+        if method.vocab is not None:
             fields = chat_body(**method.fields, vocab={"lang": "en", "n_words": 10, **method.vocab})
             assert ChatRequestReader(SERVED).read(fields).vocabulary is not None
 
 
 def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     path = tmp_path / "new" / "run.jsonl"
-    records = Records(path)
-    records.add(_answer(CELL, "one"))
+    Records(path).add(_answer(CELL, "one"))
     with path.open("a") as file:
         file.write('{"kind": "answer", "mod')
     again = Records(path)
-    assert missing(again, "answer", CELL, ["one", "two"]) == [1]
+    assert again.missing("answer", CELL, [("one", 1), ("one", 2), ("two", 1)]) == [("one", 2), ("two", 1)]
     again.add(_answer(CELL, "two", text="a\u2028line"))
     last = Records(path)
-    assert missing(last, "answer", CELL, ["one", "two"]) == []
+    assert last.missing("answer", CELL, [("one", 1), ("two", 1)]) == []
     assert [record["text"] for record in last.of("answer", CELL)] == ["A dog. The end.", "a\u2028line"]
 
 
@@ -70,14 +61,52 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
         CELL._replace(n_words=500),
         CELL._replace(num_tokens=30),
         CELL._replace(lang="es"),
+        CELL._replace(adapter="simple@12"),
         CELL._replace(method=GREEDY._replace(fields={"temperature": 0.1})),
     ],
 )
 def test_an_answer_counts_for_what_was_asked_only(tmp_path: Path, other: Cell) -> None:
     records = Records(tmp_path / "run.jsonl")
     records.add(_answer(CELL, "one"))
-    assert missing(records, "answer", other, ["one"]) == [0]
-    assert missing(records, "alone", CELL, ["one"]) == [0]
+    assert records.missing("answer", other, [("one", 1)]) == [("one", 1)]
+    assert records.missing("alone", CELL, [("one", 1)]) == [("one", 1)]
+
+
+class Completions:
+    """Stands for the package's client: one answer, as whole or as a stream."""
+
+    def __init__(self, **block: Any) -> None:
+        self.asked: dict[str, Any] = {}
+        self._block = block
+        self.chat = SimpleNamespace(completions=self)
+
+    def create(self, **asked: Any) -> Any:
+        self.asked = asked
+        usage, end = {"completion_tokens": 4}, {"finish_reason": "stop"}
+        detail = {"prob": 0.5}
+        parts: list[dict[str, Any]] = [{"choices": [{"message": {"content": "A dog."}} | end], "usage": usage}]
+        if asked["stream"]:
+            first = {"delta": {"content": "A "}, "finish_reason": None, "token_details": [detail]}
+            last = {"delta": {"content": "dog."}, "token_details": [detail]} | end
+            parts = [{"choices": [first]}, {"choices": [last]}, {"choices": [], "usage": usage}]
+        parts[-1]["vocab"] = self._block
+        made = [SimpleNamespace(model_dump=lambda part=part: part) for part in parts]
+        return made if asked["stream"] else made[0]
+
+
+@pytest.mark.parametrize("with_steps", [False, True])
+def test_an_answer_is_read_whole_and_from_a_stream(with_steps: bool) -> None:
+    client: Any = Completions(rescue={"num_tokens": 3})
+    record = ask(client, "served", CELL, ("Why?", 7), with_steps=with_steps)
+    assert (record["text"], record["is_ended"], record["prompt"], record["seed"]) == ("A dog.", True, "Why?", 7)
+    assert (record["num_answer_tokens"], record["num_generated_tokens"]) == (4, 7)
+    assert len(record["steps"]) == 2 * with_steps
+    assert client.asked["extra_body"]["vocab"] == {"lang": "en", "n_words": 1000, "score": True}
+    assert (client.asked["model"], client.asked["seed"], client.asked["max_tokens"]) == ("served", 7, 60)
+    searched: Any = Completions(generated_tokens=16)
+    beams = CELL._replace(method=find_methods("beams-4")[0])
+    assert ask(searched, "served", beams, ("Why?", 7), with_steps=True)["num_generated_tokens"] == 16
+    assert not searched.asked["stream"]
 
 
 def test_bits_are_shared_out_over_all_characters() -> None:
@@ -103,36 +132,43 @@ def test_seconds_of_eight_are_those_of_full_runs() -> None:
     assert seconds_at_8(rest) is None
 
 
-def test_a_row_says_what_its_texts_are_worth() -> None:
+def test_a_row_has_what_its_texts_are_worth() -> None:
     looping = _answer(CELL, "one", text="the dog is here the dog is here", num_generated_tokens=40)
-    unlisted = _answer(CELL, "two", text="A zyzzyva.", vocab={"log_mass_per_word": 0.5})
+    unlisted = _answer(CELL, "two", text="A zyzzyva.", block={"log_mass_per_word": 0.5, "num_words": 2})
     bits = {bits_key(looping): 31.0, bits_key(unlisted): 10.0}
     alone = [{**looping, "kind": "alone", "started": 1.0, "ended": 3.0}]
-    row = make_row(CELL, [looping, unlisted], alone, Judged(bits, {}, {}))
-    assert row.bits_per_char == 1.0
-    assert row.log_mass_per_word is None
-    assert row.repeated_4 == pytest.approx(1 / 5 / 2)
-    assert row.distinct_2 == pytest.approx((4 / 7 + 1) / 2)
-    assert row.finished == 0.5
-    assert row.num_unlisted == 1
-    assert row.tokens_per_token == 50 / 20
-    assert (row.seconds_alone, row.seconds_at_8) == (2.0, None)
+    row = make_row(CELL._replace(adapter="a"), [looping, unlisted], alone, bits, {})
+    faults = row.pop("faults")
+    assert faults == "–" or float(faults) >= 0
+    assert list(row.values()) == [
+        *("greedy, adapter", "2", "1.00", "–", "–", "5.0", "0%", "0.79", "0.100", "0%", "0%", "50%", "1", "2.5"),
+        *("2.0", "–"),
+    ]
 
 
 def test_the_mass_of_long_texts_counts_more() -> None:
     answers = [
-        _answer(CELL, "one", vocab={"log_mass_per_word": 0.5, "num_words": 9}),
-        _answer(CELL, "two", vocab={"log_mass_per_word": 5.5, "num_words": 1}),
+        _answer(CELL, "one", block={"log_mass_per_word": 0.5, "num_words": 9}),
+        _answer(CELL, "two", block={"log_mass_per_word": 5.5, "num_words": 1}),
     ]
     assert log_mass_per_word(answers) == 1.0
-    assert log_mass_per_word([*answers, _answer(CELL, "three", vocab={"log_mass_per_word": None})]) is None
+    assert log_mass_per_word([*answers, _answer(CELL, "three", block={"log_mass_per_word": None})]) is None
 
 
-def test_low_steps_are_counted_over_all_tokens() -> None:
-    answers = [_answer(CELL, "one", text="A dog."), _answer(CELL, "two", text="A cat sat.")]
-    steps = {steps_key(answers[0]): (1, 3), steps_key(answers[1]): (1, 5)}
-    assert low_steps(answers, steps) == 2 / 8
-    assert low_steps([*answers, _answer(CELL, "three")], steps) is None
+def test_free_texts_stand_beside_those_of_each_list(tmp_path: Path) -> None:
+    records = Records(tmp_path / "run.jsonl")
+    for cell in (CELL, CELL._replace(n_words=500), CELL._replace(n_words=None, method=FREE)):
+        records.add(_answer(cell, "one"))
+    records.add({"kind": "bits", "scorer": "m", "key": ["one", "A dog. The end.", True], "bits": 7.5})
+    lines = list(tables(records, 60, "judge"))
+    assert [line.strip() for line in lines if "words," in line] == [
+        f"{n_words} words, 'en', m, at most 60 tokens" for n_words in ("500", "1,000")
+    ]
+    assert [line.split(" | ")[:3] for line in lines if "greedy" in line] == [
+        ["| free-greedy", "1", "0.50"],
+        ["| greedy", "1", "0.50"],
+    ] * 2
+    assert list(tables(records, 30, "judge")) == []
 
 
 @pytest.mark.parametrize(
@@ -157,87 +193,88 @@ def test_faults_of_grammar_are_counted_by_words() -> None:
     assert faults_per_100_words(["Er hat ein Hund."], "de") is None
 
 
-def test_free_texts_stand_beside_those_of_each_list(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "is_loop"),
+    [
+        ("heart heart heart heart heart", True),
+        ("A Heart, the heart's heart. Heart and heart!", True),
+        ("heart heart heart heart", False),
+        ("the the the the the the, and the", False),
+        ("heart " + "of the " * 30 + "heart heart heart heart", False),
+    ],
+)
+def test_a_loop_is_one_content_word_five_times(text: str, is_loop: bool) -> None:
+    assert has_loop(text, "en") is is_loop
+
+
+def test_about_a_hundred_words_are_no_content() -> None:
+    assert all(95 <= len(function_words(lang)) <= 120 for lang in languages())
+    assert {"time", "people", "i", "the"} & function_words("en") == {"i", "the"}
+
+
+def test_texts_that_begin_alike_are_counted() -> None:
+    texts = ["One day, in a town.", "One day in a house.", "One day in a", "He is not here.", "he is not here", "No."]
+    assert same_opening(texts) == 5 / 6
+    assert same_opening(["A dog.", "A cat."]) == same_opening([]) == 0
+
+
+def test_an_adapter_is_known_by_its_name_and_weights(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"one")
+    first = weights_of(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"two")
+    assert first.startswith(f"{tmp_path.name}@")
+    assert weights_of(tmp_path) != first
+
+
+class ByteTokenizer:
+    """What the judge asks of a tokenizer; each byte is a token, and a prompt is two."""
+
+    def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
+        return {"input_ids": [TOKENIZER.token_bytes.index(bytes([byte])) for byte in text.encode()]}
+
+    def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> dict[str, list[int]]:
+        return {"input_ids": [7, len(messages[0]["content"])]}
+
+
+@pytest.fixture(scope="module")
+def judge() -> FreeModel:
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    ends = {"bos_token_id": None, "eos_token_id": STOP, "pad_token_id": STOP}
+    config = LlamaConfig(vocab_size=len(TOKENIZER.token_bytes), initializer_range=0.5, **sizes, **ends)
+    made = FreeModel("nowhere")
+    made.model, made.tokenizer = LlamaForCausalLM(config).eval(), ByteTokenizer()
+    return made
+
+
+def test_the_judges_bits_are_those_of_the_next_tokens(judge: FreeModel) -> None:
+    beginning, ended, longer = judge.bits("Tell me", [("de", False), ("de", True), ("dex", False)])
+    logits = judge.model(torch.tensor([[*judge.prompt_tokens("Tell me"), *judge.tokenizer("de")["input_ids"]]])).logits
+    p = logits[0, -1].softmax(-1)
+    assert 2 ** -(ended - beginning) == pytest.approx(float(p[STOP].detach()), rel=1e-3)
+    # "x" is one token here, so its share of the beginning is that token's probability.
+    [token] = judge.tokenizer("x")["input_ids"]
+    assert 2 ** -(longer - beginning) == pytest.approx(float(p[token].detach()), rel=1e-3)
+
+
+def test_texts_of_one_prompt_have_the_same_bits_together_as_alone(judge: FreeModel) -> None:
+    texts = [("de " * (place % 5) + "la"[: place % 3], place % 2 == 0) for place in range(BATCH + 3)]
+    alone = [judge.bits("Tell me", [one])[0] for one in texts]
+    assert judge.bits("Tell me", texts) == pytest.approx(alone, rel=1e-4)
+    assert judge.bits("Tell me", []) == []
+
+
+def test_an_answer_is_scored_once_by_each_model(judge: FreeModel, tmp_path: Path) -> None:
     records = Records(tmp_path / "run.jsonl")
-    for cell in (CELL, CELL._replace(n_words=500), CELL._replace(n_words=None, method=FREE)):
-        records.add(_answer(cell, "one"))
-    found = tables(records, 60)
-    assert list(found) == [("m", "en", 500), ("m", "en", 1000)]
-    assert [[row.cell.method.name for row in rows] for rows in found.values()] == [["free-greedy", "greedy"]] * 2
-    assert [row.is_constrained for row in found["m", "en", 500]] == [False, True]
-    assert tables(records, 30) == {}
-
-
-def test_the_page_keeps_what_people_wrote(tmp_path: Path) -> None:
-    records = Records(tmp_path / "run.jsonl")
-    records.add({"kind": "run", "run": "r", "date": "2026-01-02T03:04", "versions": {"python": "3.11", "x": "not here"},
-                 "hardware": {"cpu": "some", "cores": 2, "memory_gib": 8}})  # fmt: skip
-    records.add(_answer(CELL, "Tell me", text="A dog.\nIt *is* here."))
-    found = tables(records, 60)
-    page = tmp_path / "quality.md"
-    for _ in range(2):
-        write_page(page, figures(found, dict.fromkeys(found, "quality.svg"), records.of("run")))
-    text = page.read_text()
-    assert text.count(FIRST_MARK) == text.count(LAST_MARK) == text.count("| greedy | 1 | – |") == 1
-    assert "- `greedy` A dog. It \\*is\\* here." in text
-    assert "2026-01-02 on some, 2 cores" in text
-    assert "python 3.11." in text
-    page.write_text(text.replace("# Quality", "# My quality") + "My word.\n")
-    write_page(page, markdown(found["m", "en", 1000]))
-    assert page.read_text().startswith("# My quality")
-    assert page.read_text().endswith("My word.\n")
-
-
-def test_a_model_gets_a_template_and_keeps_its_name_and_its_own_files(tmp_path: Path) -> None:
-    model, template = tmp_path / "base", tmp_path / "chat.jinja"
-    model.mkdir()
-    (model / "config.json").write_text("{}")
-    (model / "chat_template.jinja").write_text("its own")
-    template.write_text("{{ messages }}")
-    with with_template(str(model), template) as folder:
-        assert Path(folder).name == "base"
-        assert (Path(folder) / "config.json").read_text() == "{}"
-        assert (Path(folder) / "chat_template.jinja").read_text() == "{{ messages }}"
-    assert (model / "chat_template.jinja").read_text() == "its own"
-    with with_template(str(model), None) as folder:
-        assert Path(folder) == model
-
-
-def test_labels_of_points_that_are_near_do_not_meet() -> None:
-    pytest.importorskip("matplotlib")
-    from benchmarks.prose.picture import spread
-
-    assert spread([(1.0, 1.0), (1.1, 1.0), (4.0, 1.0), (1.0, 0.0)]) == [1.0, pytest.approx(0.981), 1.0, 0.0]
-    assert spread([]) == []
-
-
-def test_the_picture_has_a_point_for_each_method_with_figures(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from benchmarks.prose.picture import plot_quality
-
-    answer = _answer(CELL, "one")
-    row = make_row(CELL, [answer], [answer], Judged({bits_key(answer): 9.0}, {}, {}))
-    plot_quality(
-        [row, make_row(CELL._replace(method=FREE), [answer], [], Judged({}, {}, {}))], tmp_path / "quality.svg"
-    )
-    drawn = (tmp_path / "quality.svg").read_text()
-    assert drawn.count(">greedy<") == 2
-    assert ">free-greedy<" not in drawn
+    answers = [_answer(CELL, "Tell me", text="la casa", is_ended=is_ended) for is_ended in (True, False, True)]
+    assert [score(judge, name, answers, records) for name in ("j", "j", "k")] == [2, 0, 2]
+    found = bits_of(Records(tmp_path / "run.jsonl"), "j")
+    assert found[bits_key(answers[0])] == pytest.approx(judge.bits("Tell me", [("la casa", True)])[0], rel=1e-4)
 
 
 def _answer(cell: Cell, prompt: str, **changes: Any) -> Record:
     return {
-        "kind": "answer",
-        "run": "r",
-        **cell.key,
-        "prompt": prompt,
-        "number": 0,
-        "text": "A dog. The end.",
-        "is_ended": True,
-        "num_answer_tokens": 10,
-        "num_generated_tokens": 10,
-        "vocab": None,
-        "started": 0.0,
-        "ended": 1.0,
-        **changes,
-    }
+        "kind": "answer", "run": "r", **cell.key, "prompt": prompt, "seed": 1, "text": "A dog. The end.",
+        "is_ended": True, "num_answer_tokens": 10, "num_generated_tokens": 10, "block": {}, "started": 0.0,
+        "ended": 1.0, **changes,
+    }  # fmt: skip

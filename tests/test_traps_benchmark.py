@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import traps
-from benchmarks.prose.prompts import languages, load_prompts
-from benchmarks.prose.records import Cell
-from benchmarks.traps import ARMS, Step, WordCounts, count_words, figures, find_arm, load_everyday, share_kept
+from benchmarks.quality import traps
+from benchmarks.quality.prompts import languages, load_prompts
+from benchmarks.quality.traps import ARMS, Step, WordCounts, count_words, figures, find_arm, load_everyday, share_kept
 from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import SERVED, chat_body
 
@@ -61,21 +60,16 @@ def test_a_step_has_what_the_list_took_of_the_likeliest() -> None:
 
 
 def test_arms_are_requests_and_may_be_joined() -> None:
-    joined = find_arm("rescue+prompt-words", 2)
-    assert joined.fields == {"seed": 2}
+    joined = find_arm("rescue+prompt-words")
+    assert joined.fields == {}
     assert joined.vocab == {"rescue": True, "prompt_words": True}
-    assert {name: find_arm(name, 1).kind for name in ("free", "default")} == {"free": "free", "default": "service"}
+    assert [find_arm(name).is_free for name in ("free", "default", "beams")] == [True, False, False]
     for name in ARMS.keys() - {"prompt-words", "adapter", "free"}:
-        arm = find_arm(name, 1)
-        body = chat_body(**arm.fields, vocab={"lang": "en", "n_words": 10, **arm.vocab})
+        arm = find_arm(name)
+        body = chat_body(**arm.fields, vocab={"lang": "en", "n_words": 10, **(arm.vocab or {})})
         assert ChatRequestReader(SERVED).read(body).vocabulary is not None
     with pytest.raises(argparse.ArgumentTypeError, match="there is no 'beam': choose of free"):
         traps._names(list(ARMS), "default,beam+rescue")
-
-
-def test_what_a_cell_and_an_answer_have_does_not_collide() -> None:
-    # A record that lacks its cell's values is never found again, and asked for in each run.
-    assert not Cell("m", "de", 2, 60, find_arm("rescue", 1)).key.keys() & ANSWER.keys()
 
 
 def test_each_language_has_eight_prompts_of_its_own_with_their_nouns() -> None:
@@ -97,17 +91,18 @@ def test_nouns_count_by_their_beginnings() -> None:
 ANSWER: dict[str, Any] = {
     "text": "The sea.",
     "num_answer_tokens": 10,
-    "num_drawn": 15,
-    "seconds": 1.0,
+    "num_generated_tokens": 15,
+    "started": 1.0,
+    "ended": 2.0,
     "steps": [["546865", 0.5, 1.0, ""], ["2073", 0.5, 1.0, ""], ["6561", 0.25, 0.01, ""], ["2e", 1.0, 1.0, ""]],
-    "vocab": {},
+    "block": {},
 }
 
 
 def test_a_row_has_the_figures_of_its_texts() -> None:
-    second = ANSWER | {"text": "The sea. The sea. The sea zzyzx.", "num_drawn": 25, "seconds": 3.0}
+    second = ANSWER | {"text": "The sea. The sea. The sea zzyzx.", "num_generated_tokens": 25, "ended": 4.0}
     answers = [{"prompt": "p", **json.loads(json.dumps(one))} for one in (ANSWER, second)]
     row = figures(answers, "en", 1000, {"p": ["sea"]})
     assert row == ["2", "50.0", "0.0", "11.1", "0.20", "100%", "0.125", "2.00", "0.200"]
-    beams = [{**one, "steps": [], "vocab": {"bits_per_char": 0.5}} for one in answers]
+    beams = [{**one, "steps": [], "block": {"bits_per_char": 0.5}} for one in answers]
     assert figures(beams, "en", 1000, {"p": ["sea"]})[1:5] == ["–", "–", "11.1", "0.50"]

@@ -16,13 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.gpu.needs import why_unconstrained
 from benchmarks.gpu.table import markdown
-from benchmarks.machine import facts_of_run
+from benchmarks.machine import facts_of_run, versions_of
 
 PARTS: Final = ("equal", "sequences", "beams", "masks", "forks")
 ARMS: Final = ("free", "device", "constrained", "rows")
@@ -73,9 +72,9 @@ def _write(arguments: argparse.Namespace, run: dict[str, Any]) -> str:
 
 def _measure(arguments: argparse.Namespace, folder: Path, ends_at: float, run: dict[str, Any]) -> None:
     """One engine for equal texts, sequences and beams, as a GPU's has it; masks; one engine that keeps work."""
-    from benchmarks.arm import load_model_tokenizer
     from benchmarks.gpu.parts import masks
     from benchmarks.gpu.world import World
+    from benchmarks.speed.engines import load_model_tokenizer
     from vocab.artefacts.artefact import ArtefactFolder
     from vocab.automaton.trie_builder import build_words
     from vocab.lists.wordlists import load_word_list
@@ -175,12 +174,8 @@ def _engine_args(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _facts() -> dict[str, Any]:
     facts = facts_of_run()
-    for name in PACKAGES:
-        try:
-            facts["versions"][name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    facts["versions"] = {name: version for name, version in facts["versions"].items() if version != "not installed"}
+    versions = facts["versions"] | versions_of(*PACKAGES)
+    facts["versions"] = {name: version for name, version in versions.items() if version != "not installed"}
     facts["hardware"]["accelerator"] = _accelerator()
     return facts
 

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.arm import CheckError, Course
-from benchmarks.engines import Definition
-from benchmarks.engines.wordbound import Wordbound
 from benchmarks.gpu.steps import ON_CPU, per_step
 from benchmarks.gpu.world import DEVICE, ROWS, Engine, Turn, World
-from benchmarks.texts import OPTIONS, text_sets
+from benchmarks.speed.engines import Definition, Wordbound
+from benchmarks.speed.masks import CheckError, Course
+from benchmarks.speed.texts import OPTIONS, text_sets
 
 Row = dict[str, Any]
 
@@ -34,7 +33,7 @@ SEARCHES_AT_ONCE: Final = (1, 8)
 
 def masks(world: World, sizes: Sequence[int]) -> Iterator[Row]:
     """Microseconds of a mask at each N, as the scheduler's thread makes one; the texts are checked before."""
-    engine = Wordbound("wordbound", world.tokenizer)
+    engine = Wordbound(world.tokenizer)
     for n_words in sizes:
         if world.left_s < 0:
             world.left_out[f"masks, {n_words:,} words"] = f"not measured: {TIME_WAS_UP}"
@@ -165,7 +164,7 @@ def _num_unlisted(world: World, turn: Turn) -> int:
 
 async def beams(engine: Engine, *, keeps_work: bool) -> AsyncIterator[Row]:
     """Texts by beam search, one alone and several at once; the round in the middle by time."""
-    from benchmarks.beam_search.found import Task
+    from benchmarks.speed.found import Task
     from vocab.decoding.beams import BeamRules
 
     world = engine.world

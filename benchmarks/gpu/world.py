@@ -12,10 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from benchmarks.arm import CheckError
-from benchmarks.engines import ModelTokenizer
 from benchmarks.gpu.steps import ON_CPU, SCHEDULER, VARIABLE, StepCounters
-from benchmarks.throughput import SUBJECTS
+from benchmarks.speed.batch import story
+from benchmarks.speed.engines import ModelTokenizer
+from benchmarks.speed.masks import CheckError
 from deployments.settings.limits import NO_REPEAT_NGRAM_SIZE
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import frame_for
@@ -74,7 +74,7 @@ class World:
 
     def prompt(self, number: int) -> list[int]:
         """The tokens of a request; as a chat where the model has a template for one."""
-        text, encoder = f"Tell me story {number} about {SUBJECTS[number % len(SUBJECTS)]}.", self.tokenizer.hugging_face
+        text, encoder = story(number), self.tokenizer.hugging_face
         if getattr(encoder, "chat_template", None):
             message = [{"role": "user", "content": text}]
             return list(encoder.apply_chat_template(message, add_generation_prompt=True, return_dict=False))
@@ -176,7 +176,7 @@ class Engine:
 @asynccontextmanager
 async def engine(world: World, *, keeps_work: bool) -> AsyncIterator[Engine]:
     """An engine of its own process."""
-    from benchmarks.beam_search.ours import EngineBeams
+    from benchmarks.speed.searches import EngineBeams
     from deployments.search.tokens import Constraint
 
     frame = frame_for(world.words, None, DEFAULT_OPTIONS, FrameTokens.of(world.tokenizer.facts))

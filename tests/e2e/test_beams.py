@@ -1,4 +1,4 @@
-"""A real engine's beams are those of transformers: a small part of ``benchmarks.beams``, in float32."""
+"""A real engine's beams are those of transformers: a small part of ``benchmarks.speed.beams``, in float32."""
 
 import json
 from pathlib import Path
@@ -21,8 +21,8 @@ def pairs(
 ) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("beams")
     results, log = folder / "run.json", folder / "run.log"
-    arguments = ("--model", str(shallow_path), "--prompts", "4", "--tokens", "16", "--rounds", "0")
-    run_program("benchmarks.beams", *arguments, "--json", str(results), *request.param, log=log)
+    arguments = ("--model", str(shallow_path), "--prompts", "4", "--tokens", "16")
+    run_program("benchmarks.speed.beams", *arguments, "--json", str(results), *request.param, log=log)
     found: list[dict[str, Any]] = json.loads(results.read_text())["pairs"]
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.prose.prompts import load_prompts
+from benchmarks.quality.prompts import load_prompts
 from wordbound.train.__main__ import main
 from wordbound.train.config import TrainConfig
 from wordbound.train.options import TrainError

@@ -1,1 +1,0 @@
-"""What ``benchmarks.beams`` is made of: both searches, and what is said of their texts."""
