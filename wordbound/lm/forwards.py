@@ -17,6 +17,9 @@ from wordbound.lm.gathering import Ids, num_equal
 
 _MIN_SHARED: Final = 16
 """New tokens that several prefixes begin with, which are then computed once, before them."""
+_FORWARD_TOKENS: Final = {"cpu": 32}
+"""How many tokens cost what a forward costs besides its tokens, as it reads all weights; a GPU computes far more."""
+_FORWARD_TOKENS_OF_A_GPU: Final = 512
 _MAX_TOKENS: Final = 4096
 """Of a forward, padding included: 600 MB for the widest layer of a model of 8B in 32 bits."""
 _PLAIN_ROPE: Final = (None, "default", "linear", "llama3", "yarn")
@@ -35,7 +38,8 @@ def next_logits(model: Any, prefixes: Sequence[Ids], cached: CachedTokens | None
     if cached is not None and (starts := _new_beginnings(prefixes, cached)):
         next_logits(model, starts, cached)
     rows: dict[int, torch.Tensor] = {}
-    for places in _groups(prefixes, cached):
+    most_padding = _FORWARD_TOKENS.get(model.device.type, _FORWARD_TOKENS_OF_A_GPU)
+    for places in _groups(prefixes, cached, most_padding):
         logits = _group_logits(model, [prefixes[i] for i in places], cached)
         rows |= dict(zip(places, logits, strict=True))
     return torch.stack([rows[i] for i in range(len(prefixes))])
@@ -56,15 +60,14 @@ def _new_beginnings(prefixes: Sequence[Ids], cached: CachedTokens) -> list[Ids]:
     return starts if sum(map(len, starts)) <= cached.max_tokens else []
 
 
-def _groups(prefixes: Sequence[Ids], cached: CachedTokens | None) -> Iterator[list[int]]:
+def _groups(prefixes: Sequence[Ids], cached: CachedTokens | None, most_padding: int) -> Iterator[list[int]]:
     """Yield the places of prefixes of one forward each: of about as many new tokens, and not too many together."""
     num_new = [len(ids) - (len(cached.path(ids[:-1])) if cached else 0) for ids in prefixes]
     group: list[int] = []
     for place in sorted(range(len(prefixes)), key=num_new.__getitem__):
-        # Padding may be half of the new tokens, or a few: a forward of its own reads all weights again.
-        if group and (
-            num_new[place] > 2 * num_new[group[0]] + _MIN_SHARED or num_new[place] * (len(group) + 1) > _MAX_TOKENS
-        ):
+        # The shorter ones are padded.
+        padding = len(group) * (num_new[place] - num_new[group[-1]]) if group else 0
+        if group and (padding > most_padding or num_new[place] * (len(group) + 1) > _MAX_TOKENS):
             yield group
             group = []
         group.append(place)
