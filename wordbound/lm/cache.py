@@ -147,9 +147,13 @@ class CachedTokens:
         longest = max(map(len, paths))
         if not longest:
             return []
-        padded = [[*[0] * (longest - len(path)), *path] for path in paths]
-        at = torch.tensor(padded, device=self._memory[0][0].device)
-        return [(keys[at].transpose(1, 2), values[at].transpose(1, 2)) for keys, values in self._memory]
+        padded = [slot for path in paths for slot in (*[0] * (longest - len(path)), *path)]
+        at, shape = torch.tensor(padded, device=self._memory[0][0].device), (len(paths), longest)
+
+        def copy(memory: torch.Tensor) -> torch.Tensor:
+            return memory.index_select(0, at).unflatten(0, shape).transpose(1, 2)
+
+        return [(copy(keys), copy(values)) for keys, values in self._memory]
 
     def add(self, prefixes: Sequence[Ids], num_cached: Sequence[int], layers: Any, first: int) -> None:
         """Cache the keys and values that a forward computed for new tokens.
