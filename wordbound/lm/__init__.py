@@ -15,14 +15,12 @@ from wordbound.lm.tries.trie import ParallelTokenCharacterTrie, TokenCharacterTr
 
 if TYPE_CHECKING:
     from wordbound.lm.http_lm import HTTPLM
-    from wordbound.lm.serve_lm import ServeLM
     from wordbound.lm.transformers_lm import AsyncTransformer
     from wordbound.lm.vllm_lm import AsyncVirtualLM
     from wordbound.lm.word_list import WordList
 
 _LAZY: Final = {
     "HTTPLM": "http_lm",
-    "ServeLM": "serve_lm",
     "AsyncTransformer": "transformers_lm",
     "AsyncVirtualLM": "vllm_lm",
     "WordList": "word_list",
@@ -37,7 +35,6 @@ __all__ = [
     "AsyncVirtualLM",
     "MockAsyncLM",
     "ParallelTokenCharacterTrie",
-    "ServeLM",
     "Token",
     "TokenCharacterTrie",
     "WordList",

@@ -11,16 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Self
-from weakref import WeakKeyDictionary
 
 import torch
 from typing_extensions import override
 
 from wordbound.lm.adapters import WithAdapters
 from wordbound.lm.cache import OutputCache
-from wordbound.lm.gathering import Gatherer, Ids, Key, run_sync, running_loop
+from wordbound.lm.gathering import Gatherers, Ids, Key, run_sync, running_loop
 from wordbound.lm.programs import WithRuns
-from wordbound.lm.sampling import ListOfWords, Sampler
+from wordbound.lm.programs.constraint import ListConstraint, Unconstrained
+from wordbound.lm.sampling import ListOfWords, Sampling
 from wordbound.lm.tokens import Token, decode_vocab
 
 MAX_BATCH_BYTES: Final = 4 << 30
@@ -70,7 +70,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         self.max_prefix_len = max_prefix_len
         self.batch_size = batch_size
         self.timeout = timeout
-        self._gatherers: WeakKeyDictionary[asyncio.AbstractEventLoop, Gatherer] = WeakKeyDictionary()
+        self._gatherers = Gatherers()
         self._lock = threading.Lock()
         self.cache = OutputCache(cache_size, **(cache_opts or {}))
 
@@ -175,11 +175,24 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         Raises:
             ValueError: As ``next_token_logprobs``; a bad temperature or ``max_tokens``; or no text of ``vocab`` fits.
         """
-        sampler = Sampler(max_tokens, eos_token_ids, temperature, seed, vocab)
-        prompt = list(prompt_token_ids)
-        while not sampler.is_done:
-            sampler.draw(await self.next_token_logprobs(prompt + sampler.ids, lora_name))
-        return sampler.ids
+        if max_tokens < 0:
+            raise ValueError(f"max_tokens must be at least 0, not {max_tokens}")
+        sampling = Sampling(temperature, seed=seed)
+        generator = sampling.generator()
+        ends = tuple(eos_token_ids)
+        constraint = Unconstrained(ends) if vocab is None else ListConstraint(vocab, ends)
+        prompt, ids = list(prompt_token_ids), list[int]()
+        while len(ids) < max_tokens:
+            place = constraint.place(max_tokens - len(ids))
+            if place.mask is not None and not place.mask.any():
+                raise ValueError(f"no text of the word list fits into {max_tokens} tokens: raise max_tokens")
+            row = await self.next_token_logprobs(prompt + ids, lora_name)
+            token = sampling.draw(place.masked(row.cpu()), generator)
+            if token in constraint.eos_token_ids:
+                break
+            constraint.accept(token)
+            ids.append(token)
+        return ids
 
     async def batch_sample(
         self,
@@ -284,7 +297,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         """Return the rows of keys, from the cache or computed in batches with other callers'."""
         found = self._cached(keys)
         if missing := [key for key in keys if key not in found]:
-            rows = await self._gatherer().rows(missing)
+            rows = await self._gatherers.of_loop(self).rows(missing)
             found |= dict(zip(missing, rows, strict=True))
         return [found[key] for key in keys]
 
@@ -298,15 +311,6 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
             rows = self._cache_rows(prefixes, self.compute_rows_sync(prefixes, lora_name), lora_name)
             found |= dict(zip(chunk, rows, strict=True))
         return [found[key] for key in keys]
-
-    def _gatherer(self) -> Gatherer:
-        """Return the gatherer of the running event loop, created on first use."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            gatherer = self._gatherers.get(loop)
-            if gatherer is None:
-                gatherer = self._gatherers[loop] = Gatherer(self)
-        return gatherer
 
     def _cached(self, keys: Iterable[Key]) -> dict[Key, torch.Tensor]:
         """Return the rows of those keys that are in the cache."""

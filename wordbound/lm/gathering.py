@@ -4,13 +4,15 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
-
-import torch
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 Ids = tuple[int, ...]
 Key = tuple[str | None, Ids]
-"""The adapter (None is the model itself), by a name that only this loading of it has, and the prefix."""
+"""Of a row: the adapter (None is the model itself), by a name that only this loading of it has, and the prefix."""
+
+_AnyKey: TypeAlias = tuple[Any, Any]
+"""What is computed in the same batch, and an item of it; of rows, a ``Key``."""
 
 _QUIET_PASSES: Final = 16
 """Passes of the event loop without a new query that close a batch.
@@ -20,20 +22,26 @@ are one pass each). 16 of them take 0.2 ms, where a forward takes tens of millis
 """
 
 
+def num_equal(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return how many ids two sequences have in common at their beginnings."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((i for i, (one, other) in pairs if one != other), min(len(left), len(right)))
+
+
 class RowSource(Protocol):
-    """What computes a batch of rows. ``batch_size`` and ``timeout`` may change between batches."""
+    """What computes a batch of items of one group. ``batch_size`` and ``timeout`` may change between batches."""
 
     batch_size: int
     timeout: float
 
-    async def compute_batch(self, prefixes: Sequence[Ids], lora_name: str | None) -> Sequence[torch.Tensor]: ...
+    async def compute_batch(self, items: Any, group: Any, /) -> Sequence[Any]: ...
 
 
 @dataclass(eq=False)
 class _PendingRow:
     """The row of one key that is awaited: a future that all who ask for it share."""
 
-    future: "asyncio.Future[torch.Tensor]"
+    future: "asyncio.Future[Any]"
     num_waiters: int = 0
     batch: "_Batch | None" = None
 
@@ -54,17 +62,17 @@ class Gatherer:
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
-        self._flights: dict[Key, _PendingRow] = {}
-        self._waiting: dict[Key, _PendingRow] = {}
+        self._flights: dict[_AnyKey, _PendingRow] = {}
+        self._waiting: dict[_AnyKey, _PendingRow] = {}
         self._batches: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
 
     @property
-    def waiting(self) -> list[Key]:
+    def waiting(self) -> list[_AnyKey]:
         """The queries that are in no batch yet."""
         return list(self._waiting)
 
-    async def rows(self, keys: Sequence[Key]) -> list[torch.Tensor]:
+    async def rows(self, keys: Sequence[_AnyKey]) -> list[Any]:
         """Wait for the rows of ``keys``, gathered into batches; return them in the order of the keys."""
         flights = [self._join(key) for key in keys]
         try:
@@ -74,11 +82,11 @@ class Gatherer:
             for key, flight in zip(keys, flights, strict=True):
                 self._leave(key, flight)
 
-    def add(self, key: Key, future: "asyncio.Future[torch.Tensor]") -> None:
+    def add(self, key: Key, future: "asyncio.Future[Any]") -> None:
         """Queue a key; set ``future`` to its row, or to the error, when it is computed."""
         flight = self._join(key)
 
-        def hand_over(done: "asyncio.Future[torch.Tensor]") -> None:
+        def hand_over(done: "asyncio.Future[Any]") -> None:
             if future.done():
                 return
             if done.cancelled():
@@ -97,7 +105,13 @@ class Gatherer:
             _fail(flight.future, RuntimeError("the query was dropped by reset_async_queries()"))
         self._waiting.clear()
 
-    def _join(self, key: Key) -> _PendingRow:
+    def cancel(self) -> None:
+        """Cancel all batches and queries; who waits for one is cancelled too."""
+        for task in (*self._batches, *([self._watcher] if self._watcher else [])):
+            if not task.get_loop().is_closed():
+                task.cancel()
+
+    def _join(self, key: _AnyKey) -> _PendingRow:
         """Add a caller to the flight of a key, queued if it is new; a full batch is closed."""
         flight = self._flights.get(key)
         if flight is None:
@@ -110,7 +124,7 @@ class Gatherer:
         flight.num_waiters += 1
         return flight
 
-    def _leave(self, key: Key, flight: _PendingRow) -> None:
+    def _leave(self, key: _AnyKey, flight: _PendingRow) -> None:
         """Remove a caller from a flight; cancel a row, or a whole batch, that nobody awaits."""
         flight.num_waiters -= 1
         if flight.num_waiters or flight.future.done():
@@ -135,7 +149,8 @@ class Gatherer:
                 num_seen = len(self._waiting)
         except asyncio.CancelledError:
             # The loop ends.
-            for flight in self._waiting.values():
+            for key, flight in self._waiting.items():
+                self._flights.pop(key, None)
                 flight.future.cancel()
             self._waiting.clear()
             raise
@@ -144,13 +159,13 @@ class Gatherer:
             self.close_batch()
 
     def close_batch(self) -> None:
-        """Start to compute the queries that wait, by adapter, with the next pass of the loop."""
-        by_adapter: dict[str | None, dict[Ids, _PendingRow]] = {}
-        for (lora_name, ids), flight in self._waiting.items():
-            by_adapter.setdefault(lora_name, {})[ids] = flight
+        """Start to compute the queries that wait, by group, with the next pass of the loop."""
+        by_group: dict[Any, dict[Any, _PendingRow]] = {}
+        for (group, item), flight in self._waiting.items():
+            by_group.setdefault(group, {})[item] = flight
         self._waiting.clear()
-        for lora_name, flights in by_adapter.items():
-            task = asyncio.create_task(self._compute(flights, lora_name))
+        for group, flights in by_group.items():
+            task = asyncio.create_task(self._compute(flights, group))
             batch = _Batch(task, list(flights.values()))
             for flight in flights.values():
                 flight.batch = batch
@@ -158,10 +173,10 @@ class Gatherer:
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
 
-    async def _compute(self, flights: dict[Ids, _PendingRow], lora_name: str | None) -> None:
+    async def _compute(self, flights: dict[Any, _PendingRow], group: Any) -> None:
         """Compute a batch and set the futures of its flights to the rows, or to the error."""
         try:
-            rows = await self._source.compute_batch(list(flights), lora_name)
+            rows = await self._source.compute_batch(list(flights), group)
             found = list(zip(flights.values(), rows, strict=True))
         except Exception as error:
             for flight in flights.values():
@@ -176,12 +191,25 @@ class Gatherer:
                 if not flight.future.done():
                     flight.future.set_result(row)
         finally:
-            for ids, flight in flights.items():
-                if self._flights.get((lora_name, ids)) is flight:
-                    del self._flights[lora_name, ids]
+            for item, flight in flights.items():
+                if self._flights.get((group, item)) is flight:
+                    del self._flights[group, item]
 
 
-def _fail(future: "asyncio.Future[torch.Tensor]", error: Exception) -> None:
+class Gatherers(WeakKeyDictionary[asyncio.AbstractEventLoop, Gatherer]):
+    """The gatherers of a source, one for each event loop that asks it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def of_loop(self, source: RowSource) -> Gatherer:
+        """Return the gatherer of the running event loop, created on first use."""
+        with self._lock:
+            return self.setdefault(asyncio.get_running_loop(), Gatherer(source))
+
+
+def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
     """Set an error on a future that is not done, so that no log complains if nobody reads it."""
     if not future.done():
         future.set_exception(error)

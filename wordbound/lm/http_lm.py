@@ -3,7 +3,6 @@
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -19,26 +18,6 @@ from wordbound.lm.gathering import Ids
 from wordbound.lm.loading import load_tokenizer
 from wordbound.lm.tokens import Token
 from wordbound.routes import Dtype
-
-
-@dataclass(frozen=True)
-class ServedTokens:
-    """The answer of ``GET /v1/tokens``. ``strings`` have U+FFFD in place of what is not UTF-8."""
-
-    tokens: list[Token]
-    strings: list[str]
-    special_ids: tuple[int, ...]
-    eos_token_ids: tuple[int, ...]
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Decode the JSON of ``GET /v1/tokens``, which has the tokens in base64."""
-        tokens = [Token(token_id, base64.b64decode(spelled)) for token_id, spelled in enumerate(table["tokens"])]
-        strings = [bytes(token).decode(errors="replace") for token in tokens]
-        return cls(tokens, strings, tuple(table["special_ids"]), tuple(table["eos_token_ids"]))
-
-    def __len__(self) -> int:
-        return len(self.tokens)
 
 
 class HTTPLM(AsyncLM):
@@ -102,17 +81,17 @@ class HTTPLM(AsyncLM):
             raise ValueError(f"{url} serves {self.model_id!r}, not {model!r}: leave the model out, or give that name")
         limits = [int(card["max_input_tokens"]) for card in cards]
         limits += [int(card["max_model_len"]) - 1 for card in cards if card.get("max_model_len")]
-        self.served = ServedTokens.from_table(table)
+        served = ServedTokenizer(self.client, table)
         if isinstance(tokenizer, str):
             tokenizer = load_tokenizer(tokenizer)
         super().__init__(
-            ServedTokenizer(self) if tokenizer is None else tokenizer,
-            vocab_size=len(self.served),
+            served if tokenizer is None else tokenizer,
+            vocab_size=len(served),
             max_prefix_len=min(limits, default=None),
             **options,
         )
         if tokenizer is None:
-            self.__dict__["_vocab"] = self.served.tokens, self.served.strings
+            self.__dict__["_vocab"] = served.tokens, served.strings
 
     @classmethod
     def from_name(cls, model_name: str, **options: Any) -> Self:
@@ -184,34 +163,39 @@ class HTTPLM(AsyncLM):
 
 
 class ServedTokenizer:
-    """A tokenizer that has texts encoded and decoded by the service over HTTP. Blocks, also in an event loop."""
+    """A tokenizer that has texts encoded and decoded by the service over HTTP. Blocks, also in an event loop.
 
-    def __init__(self, model: HTTPLM) -> None:
-        self._model = model
+    Args:
+        client: The service.
+        table: The answer of ``GET /v1/tokens``, which has the tokens in base64.
 
-    @property
-    def eos_token_id(self) -> int | None:
-        """The first of ``eos_token_ids``."""
-        return min(self._model.served.eos_token_ids, default=None)
+    Attributes:
+        tokens: The tokens by id.
+        strings: Their texts, with U+FFFD in place of what is not UTF-8.
+        all_special_ids: The ids that are no text.
+        eos_token_id: The first of those that end a text.
+    """
 
-    @property
-    def all_special_ids(self) -> list[int]:
-        return list(self._model.served.special_ids)
+    def __init__(self, client: Client, table: Mapping[str, Any]) -> None:
+        self._client = client
+        self.tokens = [Token(token_id, base64.b64decode(spelled)) for token_id, spelled in enumerate(table["tokens"])]
+        self.strings = [bytes(token).decode(errors="replace") for token in self.tokens]
+        self.all_special_ids = list(table["special_ids"])
+        self.eos_token_id = min(table["eos_token_ids"], default=None)
 
     def __len__(self) -> int:
-        return len(self._model.served)
+        return len(self.tokens)
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Return the token ids of a text, as the service encodes it."""
         body = {"prompt": text, "add_special_tokens": add_special_tokens}
-        tokens: list[int] = self._model.client.post("/tokenize", body, is_safe=True)["tokens"]
+        tokens: list[int] = self._client.post("/tokenize", body, is_safe=True)["tokens"]
         return tokens
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of token ids, as the service decodes them."""
-        return str(self._model.client.post("/detokenize", {"tokens": list(token_ids)}, is_safe=True)["prompt"])
+        return str(self._client.post("/detokenize", {"tokens": list(token_ids)}, is_safe=True)["prompt"])
 
     def convert_ids_to_tokens(self, token_ids: Any) -> Any:
         """Return the string of a token id, or the strings of several."""
-        strings = self._model.served.strings
-        return strings[token_ids] if isinstance(token_ids, int) else [strings[token] for token in token_ids]
+        return self.strings[token_ids] if isinstance(token_ids, int) else [self.strings[token] for token in token_ids]

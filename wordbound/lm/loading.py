@@ -14,7 +14,6 @@ BACKENDS: Final[Mapping[str, tuple[str, str, str]]] = {
     "hf": ("transformers_lm", "AsyncTransformer", "wordbound[lm]"),
     "mock": ("mock_lm", "MockAsyncLM", "wordbound[lm]"),
     "http": ("http_lm", "HTTPLM", "wordbound[lm]"),
-    "serve": ("serve_lm", "ServeLM", "wordbound[cpu] or wordbound[gpu]"),
 }
 """By name: the module, the class, and what to install where an import fails."""
 
@@ -23,10 +22,9 @@ def load_model_by_name(name: str, backend: str | None = None, llm_opts: Mapping[
     """Load a model by its name with one of the backends: vLLM, transformers, a service, or a mock.
 
     Args:
-        name: The model's name at the Hugging Face Hub or its folder; for "http" the server's address, for "serve" the
-            application's name.
-        backend: "vllm", "transformers" (or "hf"), "mock", "http" or "serve". None is "vllm" where torch finds a CUDA
-            device, else "transformers".
+        name: The model's name at the Hugging Face Hub or its folder; for "http" the server's address.
+        backend: "vllm", "transformers" (or "hf"), "mock" or "http". None is "vllm" where torch finds a CUDA device,
+            else "transformers".
         llm_opts: Options of the backend's ``from_name``.
 
     Raises:

@@ -1,9 +1,9 @@
-"""One sample of a text, drawn token by token from rows, over a word list if one is given."""
+"""How the tokens of a text are drawn from rows, and what a list is asked for that they are drawn within."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 
@@ -92,69 +92,3 @@ class Sampling:
         else:
             generator.manual_seed(self.seed)
         return generator
-
-
-class Sampler(Generic[_State]):
-    """Draws the tokens of one text.
-
-    Args:
-        max_tokens: The most tokens.
-        eos_token_ids: The tokens that end the text.
-        temperature: 0 for the likeliest token each time.
-        seed: With the same one, the same draws.
-        vocab: The word list, or None.
-
-    Raises:
-        ValueError: A bad ``max_tokens`` or ``temperature``.
-    """
-
-    def __init__(
-        self,
-        max_tokens: int,
-        eos_token_ids: Iterable[int],
-        temperature: float,
-        seed: int | None,
-        vocab: ListOfWords[_State] | None,
-    ) -> None:
-        if max_tokens < 0:
-            raise ValueError(f"max_tokens must be at least 0, not {max_tokens}")
-        self._sampling = Sampling(temperature, seed=seed)
-        self.ids: list[int] = []
-        self._max_tokens = max_tokens
-        self._ends = frozenset(eos_token_ids).union(() if vocab is None else vocab.eos_token_ids)
-        self._generator = self._sampling.generator()
-        self._vocab = vocab
-        self._ended = False
-        if vocab is not None:
-            self._state = vocab.start
-            if max_tokens and not vocab.mask(self._state, max_tokens).any():
-                raise ValueError(f"no text of the word list fits into {max_tokens} tokens: raise max_tokens")
-
-    @property
-    def is_done(self) -> bool:
-        return self._ended or len(self.ids) >= self._max_tokens
-
-    def draw(self, row: torch.Tensor) -> None:
-        """Draw the next token from a row, float32 (V,) of log p."""
-        row = row.cpu()
-        if self._vocab is not None:
-            row = row.masked_fill(~self._mask(self._vocab, row), -math.inf)
-        token = self._sampling.draw(row, self._generator)
-        if token in self._ends:
-            self._ended = True
-            return
-        self.ids.append(token)
-        if self._vocab is not None:
-            self._state = self._vocab.next(self._state, token)
-
-    def _mask(self, vocab: ListOfWords[_State], row: torch.Tensor) -> torch.Tensor:
-        """Return bool (V,): the tokens that the list allows next, and ends where the text is complete."""
-        mask = vocab.mask(self._state, self._max_tokens - len(self.ids)).cpu()
-        if mask.shape != row.shape:
-            raise ValueError(
-                f"the word list is of {len(mask)} tokens and the model of {len(row)}: give it this model's"
-            )
-        if self._ends and vocab.is_complete(self._state):
-            mask = mask.clone()
-            mask[list(self._ends)] = True
-        return mask

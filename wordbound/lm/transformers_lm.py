@@ -13,7 +13,8 @@ from typing_extensions import override
 from deployments.adapter_files import CONFIG, WEIGHTS, Adapter, module_shapes
 from wordbound.lm.adapters import REMOVED_ADAPTER
 from wordbound.lm.base import AsyncLM
-from wordbound.lm.forwards import CachedTokens, TokenNode, can_pack, logits_at, packed_logits, padded_logits
+from wordbound.lm.cache import CachedTokens, TokenTrie
+from wordbound.lm.forwards import can_continue, logits_at, next_logits
 from wordbound.lm.gathering import Ids
 from wordbound.lm.loading import load_tokenizer
 
@@ -24,9 +25,9 @@ _SCORED_AT_ONCE: Final = 256
 class AsyncTransformer(AsyncLM):
     """Rows from a causal language model of transformers.
 
-    A batch is one forward that computes each token of common beginnings once, and caches the keys and values of the
-    tokens used last, so that a prefix that goes on from an earlier one costs its new tokens only. Models with windows
-    or states of their own get padded batches, which reuse what ``cache_kv`` caches.
+    A batch is a padded forward. The keys and values of the tokens used last are cached, so that a prefix that goes on
+    from an earlier one costs its new tokens only, and long beginnings that several have in common are computed once.
+    Models with windows or states of their own read each prefix from its beginning.
 
     Forwards are executed in the thread of the event loop, which they block, one at a time.
 
@@ -66,11 +67,10 @@ class AsyncTransformer(AsyncLM):
         # The model and what is cached of it are one thread's at a time.
         self._model_lock = threading.RLock()
         self._cached_tokens: dict[str | None, CachedTokens] = {None: CachedTokens(kv_cache_tokens)}
-        self._pinned: dict[str | None, dict[Ids, Any]] = {None: {}}
         # The adapter that the model has switched on; peft sets each module's, which takes milliseconds.
         self._active: str | None = None
         with torch.no_grad():
-            self._packs = can_pack(hf_model)
+            self._continues = can_continue(hf_model)
 
     @classmethod
     def from_name(
@@ -115,18 +115,14 @@ class AsyncTransformer(AsyncLM):
     @override
     def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         with self._model_with(lora_name) as model:
-            if self._packs:
-                logits = packed_logits(model, prefixes, self._cached_tokens[lora_name])
-            else:
-                logits = padded_logits(model, prefixes, list(self._pinned[lora_name].items()))
-        return _rows(logits)
+            return _rows(next_logits(model, prefixes, self._cached_tokens[lora_name] if self._continues else None))
 
     @override
     def next_token_logprobs_uncached(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
         """As ``next_token_logprobs_sync``, by a forward of the whole prefix alone that caches nothing."""
         loaded_name, ids = self._key(token_ids, lora_name)
         with self._model_with(loaded_name) as model:
-            return _rows(padded_logits(model, [ids], []))[0]
+            return _rows(next_logits(model, [ids], None))[0]
 
     @override
     async def token_logprobs(
@@ -146,8 +142,8 @@ class AsyncTransformer(AsyncLM):
         """Compute float32 (n,): log p of each given token after the prompt, 256 tokens to a forward."""
         from transformers import DynamicCache
 
-        slots = cached.path(prompt[:-1]) if self._packs else []
-        cache = DynamicCache(cached.read(slots)) if slots else None
+        slots = cached.path(prompt[:-1])
+        cache = DynamicCache(cached.read([slots])) if slots else None
         if cache is None and len(ids) > _SCORED_AT_ONCE:
             cache = DynamicCache(config=self.model.config)
         scores = torch.empty(len(ids))
@@ -169,6 +165,8 @@ class AsyncTransformer(AsyncLM):
     def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:
         """Cache the keys and values of a prompt until ``clear_kv_cache``; what was cached after it is dropped.
 
+        Does nothing for a model that reads each prefix from its beginning.
+
         Raises:
             ValueError: As ``next_token_logprobs``; or the prompt has more than ``kv_cache_tokens``.
         """
@@ -176,15 +174,11 @@ class AsyncTransformer(AsyncLM):
 
         loaded_name, ids = self._key(prompt_tokens, lora_name)
         with self._model_with(loaded_name) as model:
-            if self._packs:
+            if self._continues:
                 cached = self._cached_tokens[loaded_name]
-                packed_logits(model, [ids], cached)
+                next_logits(model, [ids], cached)
                 node = cached.pin(ids)
-                node.past_key_values = DynamicCache(cached.read(cached.path(ids)))
-            else:
-                cache = DynamicCache(config=model.config)
-                logits_at(model, torch.tensor([ids], device=model.device), [len(ids) - 1], cache)
-                self._pinned[loaded_name][ids] = cache
+                node.past_key_values = DynamicCache(cached.read([cached.path(ids)]))
 
     @override
     def clear_kv_cache(self) -> None:
@@ -192,10 +186,8 @@ class AsyncTransformer(AsyncLM):
         with self._model_lock:
             for cached in self._cached_tokens.values():
                 cached.clear()
-            for pinned in self._pinned.values():
-                pinned.clear()
 
-    def walk_cache(self, token_ids: Sequence[int], lora_name: str | None = None) -> tuple[TokenNode, int, Any, int]:
+    def walk_cache(self, token_ids: Sequence[int], lora_name: str | None = None) -> tuple[TokenTrie, int, Any, int]:
         """Find how much of a prefix is cached, by its tokens and by ``cache_kv``.
 
         Returns:
@@ -212,7 +204,7 @@ class AsyncTransformer(AsyncLM):
         return node, num_found, past, base
 
     @property
-    def _caches(self) -> dict[str | None, TokenNode]:
+    def _caches(self) -> dict[str | None, TokenTrie]:
         """By adapter, the tree of what is cached: genlm-backend's name for it."""
         return {
             name: self._cached_tokens[loaded_name].root for name, loaded_name in [(None, None), *self._adapters.items()]
@@ -280,14 +272,13 @@ class AsyncTransformer(AsyncLM):
                 # It was switched on.
                 self._active = loaded_name
             self._cached_tokens[loaded_name] = CachedTokens(self._cached_tokens[None].max_tokens)
-            self._pinned[loaded_name] = {}
 
     @override
     def unload_adapter(self, loaded_name: str) -> None:
         with self._changing_adapters():
             self._switch(None)
             self.model.delete_adapter(loaded_name)
-            del self._cached_tokens[loaded_name], self._pinned[loaded_name]
+            del self._cached_tokens[loaded_name]
 
     # Queries that somebody else's program adds.
 
@@ -316,7 +307,7 @@ class AsyncTransformer(AsyncLM):
         """
         if past is not None:
             raise ValueError("give the whole prefix and no past: cache_kv keeps what is to be reused")
-        self._gatherer().add(self._key(query, lora_name), future)
+        self._gatherers.of_loop(self).add(self._key(query, lora_name), future)
 
     def batch_evaluate_queries(self) -> None:
         """Close the running event loop's batch, which is computed at its next pass; nothing outside of a loop."""

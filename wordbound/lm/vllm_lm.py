@@ -29,8 +29,8 @@ from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
 from vocab.vllm_plugin.own_probabilities import rows_args, rows_of
 from wordbound.lm.adapters import REMOVED_ADAPTER
 from wordbound.lm.base import AsyncLM
-from wordbound.lm.gathering import Ids
-from wordbound.lm.vllm_thread import Abort, Add, Clear, EngineThread, Request
+from wordbound.lm.gathering import Ids, num_equal
+from wordbound.lm.vllm_thread import EngineThread, Request
 
 MAX_CACHED: Final = 4096
 """Prefixes whose computation may still be cached in the engine; it keeps fewer where its blocks are used up."""
@@ -152,7 +152,7 @@ class AsyncVirtualLM(AsyncLM):
     def clear_kv_cache(self) -> None:
         """Forget keys and values; those of requests under way stay."""
         self._cached_names.clear()
-        self._worker.put(Clear())
+        self._worker.clear()
 
     @override
     def cleanup(self) -> None:
@@ -229,7 +229,7 @@ class AsyncVirtualLM(AsyncLM):
         if len(new) < 2:
             return ()
         first, last = min(new), max(new)
-        length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+        length = num_equal(first, last)
         return first[:length] if length >= MIN_SHARED else ()
 
     def _parent(self, ids: Ids, lora_name: str | None) -> str | None:
@@ -245,12 +245,12 @@ class AsyncVirtualLM(AsyncLM):
 
     async def _generate(self, requests: Sequence["Request"]) -> list[RequestOutput]:
         """Run requests in the engine and wait for their outputs; abort all where one fails."""
-        self._worker.put(Add(requests))
+        self._worker.add(requests)
         try:
             return await asyncio.gather(*(asyncio.wrap_future(request.future) for request in requests))
         except BaseException:
             # Cancelled, or one of them failed: nobody reads the others.
-            self._worker.put(Abort([request.name for request in requests]))
+            self._worker.abort([request.name for request in requests])
             raise
 
 

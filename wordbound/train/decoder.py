@@ -5,24 +5,32 @@ training resumed, whenever it was interrupted.
 """
 
 import dataclasses
+import io
 import json
 import math
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from wordbound.train.corpus import Source
-from wordbound.train.decoder_checkpoint import CHECKPOINT, REPORT, as_train_errors, load_checkpoint, save_checkpoint
 from wordbound.train.options import END, DecoderConfig, TrainError
 from wordbound.train.writing import write_bytes
+
+CHAT_TEMPLATE: Final = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
+"""A question is a line of a document that the answer continues."""
+REPORT: Final = "training.json"
+CHECKPOINT: Final = "checkpoint.pt"
 
 _WARM_UP: Final = 0.05
 """Of all steps; then the learning rate falls by a cosine to a tenth."""
@@ -57,7 +65,7 @@ def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) 
     else:
         for epoch in figures["epochs"]:
             report(_line(epoch, config))
-    with as_train_errors(config.output):
+    with _as_train_errors(config.output):
         (config.output / CHECKPOINT).unlink(missing_ok=True)
     return config.output
 
@@ -66,7 +74,7 @@ def _open_report(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Read the folder's ``training.json``, or begin it where nothing was trained; TrainError for another run's."""
     path = folder / REPORT
     new = {"settings": settings, "epochs": []}
-    with as_train_errors(folder):
+    with _as_train_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             if any(folder.iterdir()):
@@ -88,7 +96,7 @@ def _open_report(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
 def _train(config: DecoderConfig, source: Source, figures: dict[str, Any], report: Callable[[str], None]) -> None:
     """Train the epochs that are left, from the checkpoint on, and save the model after each."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    state = load_checkpoint(config.output / CHECKPOINT, device)
+    state = _load_checkpoint(config.output / CHECKPOINT, device)
     tokenizer = _train_tokenizer(config, source) if state is None else Tokenizer.from_str(state["tokenizer"])
     trained, held_out = _windows(config, source, tokenizer)
     torch.manual_seed(config.seed)
@@ -120,7 +128,7 @@ def _train(config: DecoderConfig, source: Source, figures: dict[str, Any], repor
         figure["sample"] = _sample(config, model, tokenizer, number)
         figure["seconds"] = round(time.monotonic() - started, 1)
         figures["epochs"].append(figure)
-        save_checkpoint(config.output, model, tokenizer, optimizer, figures)
+        _save_checkpoint(config.output, model, tokenizer, optimizer, figures)
         report(_line(figure, config))
 
 
@@ -262,3 +270,57 @@ def _sample(config: DecoderConfig, model: Any, tokenizer: Tokenizer, number: int
         if ids[-1] == end:
             break
     return str(tokenizer.decode(ids, skip_special_tokens=True))
+
+
+# The folder.
+
+
+def _save_checkpoint(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figures: dict[str, Any]) -> None:
+    """Write the model, the figures and, last, the checkpoint; each file is replaced whole."""
+    context, end = model.config.max_position_embeddings, model.config.eos_token_id
+    model.generation_config = GenerationConfig(bos_token_id=end, eos_token_id=end, pad_token_id=end)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token=END, eos_token=END, pad_token=END, model_max_length=context
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "tokenizer": tokenizer.to_str(),
+        "epochs": figures["epochs"],
+    }
+    written = io.BytesIO()
+    torch.save(state, written)
+    new = folder / ".new"
+    with _as_train_errors(folder):
+        try:
+            model.save_pretrained(new)
+            fast.save_pretrained(new)
+            for file in new.iterdir():
+                file.replace(folder / file.name)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+        write_bytes(folder / REPORT, json.dumps(figures, indent=1, ensure_ascii=False).encode())
+        write_bytes(folder / CHECKPOINT, written.getbuffer())
+
+
+def _load_checkpoint(checkpoint: Path, device: torch.device) -> Any:
+    """Load a checkpoint; None where there is none, TrainError where it is damaged."""
+    if not checkpoint.exists():
+        return None
+    try:
+        return torch.load(checkpoint, map_location=device, weights_only=True)
+    except Exception as error:
+        raise TrainError(f"{checkpoint} is damaged: delete it, and the training begins anew") from error
+
+
+@contextmanager
+def _as_train_errors(folder: Path) -> Iterator[None]:
+    """Turn a failed write into the folder into a TrainError."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise TrainError(
+            f"cannot write into {folder}: {reason}; what it has stays usable, and the same command resumes"
+        ) from error

@@ -215,7 +215,6 @@ def test_models_with_windows_have_adapters_too(tmp_path: Path) -> None:
     MistralForCausalLM(config).save_pretrained(tmp_path / "model")
     adapter = write_adapter(tmp_path / "model", tmp_path / "adapter")
     lm = AsyncTransformer(AutoModelForCausalLM.from_pretrained(tmp_path / "model"), None)
-    assert not lm._packs
     before = lm.next_token_logprobs_sync(PREFIX)
     lm.add_new_lora(str(adapter))
     lm.cache_kv(PREFIX[:3])

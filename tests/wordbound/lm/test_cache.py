@@ -56,28 +56,6 @@ def test_a_cache_that_is_cleared_is_empty() -> None:
     assert len(cache) == 0
 
 
-def test_rows_are_kept_along_a_prefix_as_log_probabilities() -> None:
-    root, logits = TokenTrie(), torch.tensor([[1.0, 2.0], [3.0, 5.0], [8.0, 1.0]], dtype=torch.bfloat16)
-    first = root.extend_cache(0, [4], logits[:1], base=0)
-    last = first.extend_cache(1, [4, 5, 6], logits[1:], base=1)
-    assert root.get_token(4) is first
-    assert last is first.get_token(5).get_token(6)
-    assert last.logprobs is not None
-    assert torch.equal(last.logprobs, torch.log_softmax(logits[2].float(), 0))
-    assert not root.has_token(5)
-    with pytest.raises(KeyError):
-        root.get_token(5)
-
-
-def test_a_token_that_is_added_again_keeps_what_follows_it() -> None:
-    root = TokenTrie()
-    child = root.add_token(1)
-    child.add_token(2)
-    assert root.add_token(1, ROW) is child
-    assert root.add_token(1).logprobs is ROW
-    assert child.has_token(2)
-
-
 def test_a_tree_says_its_prefixes_and_which_have_states() -> None:
     root = TokenTrie()
     root.add_token(1).past_key_values = object()
@@ -87,10 +65,12 @@ def test_a_tree_says_its_prefixes_and_which_have_states() -> None:
 
 
 def test_prefixes_may_be_longer_than_the_stack_is_deep() -> None:
-    root = TokenTrie()
-    last = root.extend_cache(0, range(5000), torch.zeros(5000, 1), base=0)
+    root = last = TokenTrie()
+    for token in range(5000):
+        last = last.add_token(token)
     last.past_key_values = object()
     assert "4999: *[]" in repr(root)
-    root.clear_kv_cache()
-    assert last.past_key_values is None
-    assert last.logprobs is not None
+    assert root.get_token(0).add_token(1) is root.get_token(0).get_token(1)
+    assert not root.has_token(1)
+    with pytest.raises(KeyError):
+        root.get_token(1)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.wordbound.lm.counting_lm import NUM_TOKENS, CountingLM
-from wordbound.lm.sampling import Sampler
+from wordbound.lm.sampling import Sampling
 
 
 class Pairs:
@@ -78,10 +78,10 @@ async def test_a_failure_ends_all_samples_of_the_call() -> None:
 def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
     p = torch.tensor([0.5, 0.3, 0.0, 0.2])
     for temperature, want in ((1.0, p), (0.5, p**2 / (p**2).sum())):
-        sampler: Sampler[None] = Sampler(4000, [], temperature, 5, None)
-        while not sampler.is_done:
-            sampler.draw(p.log())
-        found = torch.bincount(torch.tensor(sampler.ids), minlength=4) / 4000
+        sampling = Sampling(temperature, seed=5)
+        generator = sampling.generator()
+        ids = [sampling.draw(p.log(), generator) for _ in range(4000)]
+        found = torch.bincount(torch.tensor(ids), minlength=4) / 4000
         assert found[2] == 0
         assert torch.allclose(found, want, atol=0.03)
 

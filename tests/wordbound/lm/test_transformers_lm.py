@@ -1,4 +1,4 @@
-"""Rows of models of transformers: packed, padded, and from what is kept, they are those of each prefix alone."""
+"""Rows of models of transformers: padded, and from what is kept, they are those of each prefix alone."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from transformers import MistralConfig, MistralForCausalLM
 
 from tests.vocab.decoding.tiny_models import tiny_model
 from wordbound.lm import AsyncTransformer
-from wordbound.lm.forwards import can_pack
+from wordbound.lm.forwards import can_continue
 
 NUM_TOKENS = 300
 
@@ -78,14 +78,14 @@ def num_tokens_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("kv_cache_tokens", [0, 30, 4096])
 def test_rows_do_not_depend_on_the_batch_or_on_what_is_kept(kind: str, kv_cache_tokens: int) -> None:
     lm = transformer(kind, kv_cache_tokens=kv_cache_tokens)
-    assert can_pack(lm.model)
+    assert can_continue(lm.model)
     for prefixes in batches(seed=kv_cache_tokens, num=6):
         assert_own_rows(lm, prefixes)
         assert num_cached(lm) <= kv_cache_tokens
 
 
-def test_a_mask_that_would_be_too_large_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wordbound.lm.forwards._MAX_MASK", 300)
+def test_a_batch_that_would_be_too_large_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wordbound.lm.forwards._MAX_TOKENS", 20)
     lm = transformer()
     for prefixes in batches(seed=1, num=4):
         assert_own_rows(lm, prefixes)
@@ -94,13 +94,13 @@ def test_a_mask_that_would_be_too_large_is_split(monkeypatch: pytest.MonkeyPatch
 def test_attention_that_adds_its_mask_gets_one(monkeypatch: pytest.MonkeyPatch) -> None:
     lm = transformer("gpt2")
     monkeypatch.setattr(lm.model.config, "_attn_implementation", "eager")
-    assert can_pack(lm.model)
+    assert can_continue(lm.model)
     assert_own_rows(lm, batches(seed=2, num=1)[0])
 
 
-def test_a_model_with_windows_is_padded() -> None:
+def test_a_model_with_windows_reads_each_prefix_from_its_beginning() -> None:
     lm = windowed_transformer()
-    assert not can_pack(lm.model)
+    assert not can_continue(lm.model)
     for prefixes in batches(seed=3, num=3):
         assert_own_rows(lm, prefixes)
     start = [5, 6, 7, 8, 9, 10]
@@ -111,11 +111,11 @@ def test_a_model_with_windows_is_padded() -> None:
     assert_own_rows(lm, [[*start, 1]])
 
 
-def test_a_model_that_packs_wrongly_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_goes_on_wrongly_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama", NUM_TOKENS, 1)
     forward = model.forward
     monkeypatch.setattr(model, "forward", lambda *ids, attention_mask=None, **options: forward(*ids, **options))
-    assert not can_pack(model)
+    assert not can_continue(model)
 
 
 def test_a_model_that_computes_all_logits_is_asked_for_all() -> None:
@@ -128,11 +128,19 @@ def test_a_model_that_computes_all_logits_is_asked_for_all() -> None:
     assert lm.token_logprobs_sync([1, 2], [3, 4]).shape == (2,)
 
 
-def test_a_common_beginning_is_read_once(num_tokens_read: list[int]) -> None:
-    lm = transformer(kv_cache_tokens=0)
+def test_long_common_beginnings_are_read_once(num_tokens_read: list[int]) -> None:
+    lm = transformer()
     num_tokens_read.clear()
-    lm.batch_next_token_logprobs_sync([[*range(40), 50 + i] for i in range(8)])
-    assert num_tokens_read == [48]
+    lm.batch_next_token_logprobs_sync([[start, *range(39), 50 + i] for start in (100, 101) for i in range(8)])
+    assert num_tokens_read == [80, 16]
+
+
+def test_a_long_new_prefix_does_not_pad_those_that_go_on(num_tokens_read: list[int]) -> None:
+    lm = transformer()
+    lm.batch_next_token_logprobs_sync([[1, 2, 3], [4, 5, 6]])
+    num_tokens_read.clear()
+    lm.batch_next_token_logprobs_sync([[1, 2, 3, 4], [*range(100, 200)], [4, 5, 6, 7]])
+    assert num_tokens_read == [2, 100]
 
 
 def test_a_prefix_that_goes_on_costs_its_new_tokens(num_tokens_read: list[int]) -> None:
@@ -142,7 +150,7 @@ def test_a_prefix_that_goes_on_costs_its_new_tokens(num_tokens_read: list[int]) 
     lm.batch_next_token_logprobs_sync([[1, 2, 3, 5], [1, 2, 4, 6], [1, 2]])
     lm.clear_cache()
     lm.next_token_logprobs_sync([1, 2, 3])
-    assert num_tokens_read == [4, 3, 3]
+    assert num_tokens_read == [6, 3, 3]
 
 
 def test_tokens_used_last_are_kept_and_pinned_ones_always(num_tokens_read: list[int]) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from wordbound.lm import ParallelTokenCharacterTrie, Token, TokenCharacterTrie, decode_vocab
-from wordbound.lm.tries.trie import Operation
 
 TRIES = [TokenCharacterTrie, ParallelTokenCharacterTrie]
 TINY = 1e-30
@@ -64,17 +63,6 @@ def test_each_prefix_weighs_what_the_tokens_do_that_begin_with_it(
     rows = [weights, [2 * weight for weight in weights]]
     for row, sums, largest in zip(rows, trie.batch_weight_sum(rows), trie.batch_weight_max(rows), strict=True):
         assert_weights(trie, row, sums, largest)
-
-
-@given(drawn=tokens_with_weights, num_rows=st.integers(0, 3))
-def test_by_level_as_on_a_gpu_the_weights_are_the_same(drawn: list[tuple[bytes, float]], num_rows: int) -> None:
-    trie = ParallelTokenCharacterTrie(tokens_of([word for word, _ in drawn]), device="cpu")
-    row = torch.tensor([weight for _, weight in drawn], dtype=torch.float64)
-    operations: tuple[Operation, ...] = ("sum", "max")
-    for operation in operations:
-        found = trie.by_level([row] * num_rows, operation)
-        expected = trie.node_weights([row.numpy()] * num_rows, operation)
-        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
 
 
 def test_a_tiny_weight_beside_large_ones_keeps_its_digits() -> None:
@@ -175,12 +163,6 @@ def test_log_weights_have_a_largest_too(kind: Any) -> None:
 def test_an_unknown_device_is_refused() -> None:
     with pytest.raises(ValueError, match="'cpu', 'cuda' or None"):
         ParallelTokenCharacterTrie([], device="tpu")
-
-
-def test_one_thread_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    trie = ParallelTokenCharacterTrie(tokens_of([b"a", b"b"]), device="cpu")
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    assert trie.batch_weight_sum([[1, 2], [3, 4]])[:, trie.root].tolist() == [3.0, 7.0]
 
 
 def test_other_names_are_the_same() -> None:

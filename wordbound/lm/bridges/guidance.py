@@ -23,6 +23,7 @@ from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES
 from vocab.text.grammar import write_grammar
 from wordbound.lm.base import AsyncLM
+from wordbound.lm.gathering import num_equal
 
 WHOLE_SENTENCES: Final = ListOptions(end="sentence")
 """guidance ends a text that may end where the model would leave the list: so not after every word."""
@@ -59,11 +60,7 @@ class GuidanceEngine(Engine):
 
     def get_logits(self, token_ids: list[int], include_all_uncached_tokens: bool = False) -> LogitsOutput:
         """Return float32 (n, V): log p after the last token, or after each one that the last call did not have."""
-        num_cached = 0
-        for mine, other in zip(token_ids, self._last, strict=False):
-            if mine != other:
-                break
-            num_cached += 1
+        num_cached = num_equal(token_ids, self._last)
         first = len(token_ids)
         if include_all_uncached_tokens:
             # And the row before the first of them, of which guidance reads its probability.

@@ -91,10 +91,29 @@ class WithRuns:
             ValueError: A bad argument, or more than one constraint.
             RunError: The grammar cannot be used; and while it is iterated, the text cannot go on.
         """
+        given = {"vocab": vocab, "lark": lark, "regex": regex, "json_schema": json_schema}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise ValueError(f"a run has one constraint: give one of {' and '.join(named)}")
+        ends = tuple(() if eos_token_ids is None else eos_token_ids)
+        if eos_token_ids is None and vocab is None and self._need_tokenizer().eos_token_id is not None:
+            ends = (self.tokenizer.eos_token_id,)
+        constraint: Constraint
+        if vocab is not None:
+            constraint = ListConstraint(vocab)
+        elif not named:
+            constraint = Unconstrained(ends)
+        else:
+            constraint = GrammarConstraint(
+                llguidance_tokenizer(self._need_tokenizer(), self.vocab_size, ends),
+                llguidance_grammar(lark, regex, json_schema),
+                backtrack=backtrack,
+                fast_forward=fast_forward,
+            )
         return Run(
             self,  # type: ignore[arg-type]  # an AsyncLM
             self._prompt_ids(prompt),
-            self._constraint(vocab, lark, regex, json_schema, eos_token_ids, backtrack, fast_forward),
+            constraint,
             max_tokens=max_tokens,
             sampling=sampling or Sampling(),
             top_k=top_k,
@@ -145,35 +164,6 @@ class WithRuns:
             return list(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
         ids: Any = prompt
         return [int(token) for token in ids]
-
-    def _constraint(
-        self,
-        vocab: ListOfWords[Any] | None,
-        lark: str | None,
-        regex: str | None,
-        json_schema: str | Mapping[str, Any] | None,
-        eos_token_ids: Iterable[int] | None,
-        backtrack: bool,
-        fast_forward: bool,
-    ) -> Constraint:
-        """Return the one constraint that is asked for."""
-        given = {"vocab": vocab, "lark": lark, "regex": regex, "json_schema": json_schema}
-        named = [name for name, value in given.items() if value is not None]
-        if len(named) > 1:
-            raise ValueError(f"a run has one constraint: give one of {' and '.join(named)}")
-        if vocab is not None:
-            return ListConstraint(vocab)
-        if eos_token_ids is None:
-            end = self._need_tokenizer().eos_token_id
-            eos_token_ids = () if end is None else (end,)
-        if not named:
-            return Unconstrained(tuple(eos_token_ids))
-        return GrammarConstraint(
-            llguidance_tokenizer(self._need_tokenizer(), self.vocab_size, tuple(eos_token_ids)),
-            llguidance_grammar(lark, regex, json_schema),
-            backtrack=backtrack,
-            fast_forward=fast_forward,
-        )
 
     def _need_tokenizer(self) -> Any:
         if self.tokenizer is None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
+from wordbound.lm.gathering import num_equal
 from wordbound.lm.programs.events import RunError
 from wordbound.lm.sampling import ListOfWords
 
@@ -46,6 +47,16 @@ class Place:
     is_complete: bool
     is_done: bool = False
     captures: RawCaptures = field(default_factory=dict)
+
+    def masked(self, row: torch.Tensor) -> torch.Tensor:
+        """Return a row, (V,), with -inf for what may not come; RunError where the mask is of another width."""
+        if self.mask is None:
+            return row
+        if self.mask.shape != row.shape:
+            raise RunError(
+                f"the constraint is of {len(self.mask)} tokens and the model of {len(row)}: give it this model's"
+            )
+        return row.masked_fill(~self.mask, -torch.inf)
 
 
 class Constraint(ABC):
@@ -105,11 +116,15 @@ class Unconstrained(Constraint):
 
 
 class ListConstraint(Constraint, Generic[_State]):
-    """The texts of a word list; each ends whole within the tokens that are left."""
+    """The texts of a word list; each ends whole within the tokens that are left.
 
-    def __init__(self, words: ListOfWords[_State]) -> None:
+    ``eos_token_ids`` end a text too where it is complete.
+    """
+
+    def __init__(self, words: ListOfWords[_State], eos_token_ids: Collection[int] = ()) -> None:
         self._words = words
-        self.eos_token_ids = frozenset(words.eos_token_ids)
+        self._added_ends = sorted(set(eos_token_ids).difference(words.eos_token_ids))
+        self.eos_token_ids = frozenset(words.eos_token_ids).union(self._added_ends)
         self._state = words.start
         self._has_ended = False
 
@@ -131,8 +146,10 @@ class ListConstraint(Constraint, Generic[_State]):
     def place(self, tokens_left: int) -> Place:
         if self._has_ended:
             return Place(None, is_complete=True, is_done=True)
-        mask = self._words.mask(self._state, tokens_left)
-        return Place(mask, self._words.is_complete(self._state))
+        mask, is_complete = self._words.mask(self._state, tokens_left).cpu(), self._words.is_complete(self._state)
+        if is_complete and self._added_ends:
+            mask = mask.index_fill(0, torch.tensor(self._added_ends), True)
+        return Place(mask, is_complete)
 
 
 class GrammarConstraint(Constraint):
@@ -173,7 +190,7 @@ class GrammarConstraint(Constraint):
             self._interpreter = self._fresh.deep_copy()
             self._interpreter.start_without_prompt()
             return Change(0, [])
-        num_same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+        num_same = num_equal(old, new)
         return Change(len(old) - num_same, new[num_same:])
 
     @override

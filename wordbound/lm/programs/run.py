@@ -11,9 +11,10 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import torch
 
+from wordbound.lm.gathering import num_equal
 from wordbound.lm.programs.constraint import Change, Constraint, Place, RawCaptures
 from wordbound.lm.programs.events import Capture, Event, Replace, RunError, RunToken, Step, StepContext, StopRun, Usage
-from wordbound.lm.programs.spelling import num_equal, replay, spell, tokens_of_last
+from wordbound.lm.programs.spelling import replay, spell, tokens_of_last
 from wordbound.lm.sampling import Sampling
 
 Reason: TypeAlias = Literal["stop", "length", "callback"]
@@ -191,12 +192,9 @@ class Run:
 
     def _draw(self, row: torch.Tensor, place: Place, latency_ms: float) -> RunToken:
         """Draw the next token, and look up what the model thinks of it and of the likeliest ones."""
-        mask = place.mask
-        if mask is not None and mask.shape != row.shape:
-            raise RunError(f"the constraint is of {len(mask)} tokens and the model of {len(row)}: give it this model's")
+        mask, masked = place.mask, place.masked(row)
         may_end = place.is_complete and self._constraint.ends_at_refused
-        drawn_from = row if mask is None or may_end else row.masked_fill(~mask, -torch.inf)
-        token = self._sampling.draw(drawn_from, self._generator)
+        token = self._sampling.draw(row if may_end else masked, self._generator)
         if mask is not None and not mask[token]:
             # The text may end here, and the model would leave the grammar.
             token = next(end for end in sorted(self._constraint.eos_token_ids) if mask[end])

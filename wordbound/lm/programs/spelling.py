@@ -15,12 +15,6 @@ _MARK: Final = "\x02"
 """Before a text that is spelled as in the middle of another; a token of its own in tokenizers with bytes."""
 
 
-def num_equal(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many ids two sequences have in common at their beginnings."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((i for i, (one, other) in pairs if one != other), min(len(left), len(right)))
-
-
 def tokens_of_last(tokens: Sequence[RunToken], part: bytes) -> slice | None:
     """Return which tokens have a share in the last occurrence of ``part`` in their text; None where there is none."""
     ends = list(accumulate(len(token.bytes) for token in tokens))

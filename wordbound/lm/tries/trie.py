@@ -5,144 +5,35 @@ each node adds its weight to its parent's, is all that it takes. Each sum is mad
 running sums, weights of 1e-20 would be lost beside others.
 """
 
-import operator
 import warnings
-from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, Final, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+from itertools import chain
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from typing_extensions import override
 
-from vocab.arrays.kernels import Int32Array
+from vocab.arrays.interner import Interner
+from vocab.arrays.kernels import Int32Array, kernel
 from wordbound.lm.tokens import Token
-from wordbound.lm.tries.arrays import (
-    Floats,
-    TrieArrays,
-    max_upwards,
-    refuse_duplicates,
-    sum_upwards,
-    word_key,
-)
 
-_T = TypeVar("_T")
-
-_MOST_OF_A_COLOUR: Final = 255
-
-
-class _ByNode(Sequence[_T]):
-    """A list, computed on access, of what a trie has for each node."""
-
-    def __init__(self, trie: TrieArrays) -> None:
-        self._trie = trie
-
-    @abstractmethod
-    def _of(self, node: int) -> _T: ...
-
-    def __len__(self) -> int:
-        return len(self._trie)
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> _T: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[_T]: ...
-
-    def __getitem__(self, index: SupportsIndex | slice) -> _T | list[_T]:
-        nodes = range(len(self))[index]
-        return [self._of(node) for node in nodes] if isinstance(nodes, range) else self._of(nodes)
-
-
-class Jumps(_ByNode[Int32Array]):
-    """By node, its children in ascending order, int32."""
-
-    @override
-    def _of(self, node: int) -> Int32Array:
-        return self._trie.children(node)
-
-
-class Children(_ByNode[dict[Any, int]]):
-    """By node, its children: by letter, and leaves, after them, by ``(None, place in decode)``."""
-
-    @override
-    def _of(self, node: int) -> dict[Any, int]:
-        trie = self._trie
-        # Children are numbered from the last letter to the first.
-        children = trie.children(node)[::-1].tolist()
-        return {(None, child) if child < trie.num_leaves else trie.last_letter(child): child for child in children}
-
-
-class Prefixes(Mapping[int, list[Any]]):
-    """By node, the letters that lead to it."""
-
-    def __init__(self, trie: TrieArrays) -> None:
-        self._trie = trie
-
-    def __len__(self) -> int:
-        return len(self._trie)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self)))
-
-    def __getitem__(self, node: int) -> list[Any]:
-        at = operator.index(node)
-        if not 0 <= at < len(self):
-            raise KeyError(node)
-        if at < self._trie.num_leaves:
-            at = int(self._trie.parents[at])
-        letters = []
-        while at != self._trie.root:
-            letters.append(self._trie.last_letter(at))
-            at = int(self._trie.parents[at])
-        return letters[::-1]
-
-
-def drawn(trie: TrieArrays, weights: npt.NDArray[np.float64] | None) -> Any:
-    """Draw a trie as a ``graphviz.Digraph``; see ``TokenCharacterTrie.visualize``."""
-    if weights is not None and weights.shape != (len(trie),):
-        raise ValueError(f"there are weights of shape {weights.shape} for {len(trie)} nodes: give each one")
-    try:
-        import graphviz
-    except ImportError as error:
-        raise ImportError("drawing a trie needs the package graphviz: pip install 'wordbound[graphviz]'") from error
-
-    picture = graphviz.Digraph(comment="Trie of tokens", graph_attr={"rankdir": "LR"}, node_attr={"style": "filled"})
-    for node, prefix in Prefixes(trie).items():
-        lines = [str(node), str(bytes(prefix) if all(isinstance(letter, int) for letter in prefix) else prefix)]
-        colour = f"#{_MOST_OF_A_COLOUR:02x}{_MOST_OF_A_COLOUR:02x}{_MOST_OF_A_COLOUR:02x}"
-        if weights is not None:
-            lines.append(f"{weights[node]:.4f}")
-            colour = _green(weights[node], weights.max())
-        shape = "doublecircle" if node < trie.num_leaves else "circle"
-        # The backslashes of bytes are no line breaks here.
-        picture.node(str(node), graphviz.escape("\n".join(lines)), shape=shape, fillcolor=colour)
-    for node, children in enumerate(Children(trie)):
-        for letter, child in children.items():
-            is_end = isinstance(letter, tuple) and letter[0] is None
-            picture.edge(str(node), str(child), label=f"end of word {letter[1]}" if is_end else str(letter))
-    return picture
-
-
-def _green(weight: float, largest: float) -> str:
-    """Return the colour of a node by its weight: white for 0, green for the largest weight."""
-    share = min(max(weight / largest, 0), 1) if largest > 0 else 0
-    rest = round(_MOST_OF_A_COLOUR * (1 - share))
-    return f"#{rest:02x}{_MOST_OF_A_COLOUR:02x}{rest:02x}"
-
-
+Floats: TypeAlias = npt.NDArray[np.float64]
 Weights: TypeAlias = torch.Tensor | npt.ArrayLike
 Operation: TypeAlias = Literal["sum", "max"]
 
-_UPWARDS: Final = {"sum": sum_upwards, "max": max_upwards}
+_Int64Array: TypeAlias = npt.NDArray[np.int64]
+_NUM_BYTES: Final = 256
 
 
 class TokenCharacterTrie:
     """A trie of tokens by byte, or of other words by letter.
+
+    The first nodes are leaves, one for each word; the others are the prefixes of words, and the empty one, the root, is
+    the last node. Every child precedes its parent: of the prefixes the longest come first.
 
     Args:
         decode: The tokens by id. Beside ``Token`` it may have words of other letters, such as an end of the sequence,
@@ -151,7 +42,7 @@ class TokenCharacterTrie:
     Attributes:
         decode: The same.
         root: The node of the empty prefix, which is the last one.
-        arrays: The trie.
+        parents: int32 (nodes,), of each node the parent; -1 of the root.
 
     Raises:
         ValueError: Two words are equal; tokens with the same bytes but different ids are not.
@@ -166,9 +57,20 @@ class TokenCharacterTrie:
                 stacklevel=2,
             )
         self.decode = decode
-        refuse_duplicates(decode)
-        self.arrays = TrieArrays.of(decode)
-        self.root = self.arrays.root
+        seen = set()
+        for word in map(_key, decode):
+            if word in seen:
+                raise ValueError(
+                    f"Duplicate word in vocabulary: {word!r}. Words must differ, and so must ids of tokens."
+                )
+            seen.add(word)
+        numbers, lengths, self._letters = _letters_of(decode)
+        parents, labels, ends = _prefixes_of(numbers, lengths, len(self._letters))
+        # Numbered from the empty prefix on, they are turned round.
+        self.root = len(decode) + len(parents) - 1
+        self.parents = (self.root - np.concatenate([ends, parents[::-1]])).astype(np.int32)
+        self.parents[self.root] = -1
+        self._labels = labels[::-1]
 
     # Weights.
 
@@ -200,68 +102,60 @@ class TokenCharacterTrie:
         return self.node_weights([self.row_of(row) for row in ws], "max")
 
     # Their names in older programs.
-
-    def mass_sum(self, ws: Weights) -> Floats:
-        """Return ``weight_sum``, whose older name this is."""
-        return self.weight_sum(ws)
-
-    def mass_max(self, ws: Weights) -> Floats:
-        """Return ``weight_max``, whose older name this is."""
-        return self.weight_max(ws)
-
-    def batch_mass_sum(self, ws: Iterable[Weights]) -> Floats:
-        """Return ``batch_weight_sum``, whose older name this is."""
-        return self.batch_weight_sum(ws)
-
-    def batch_mass_max(self, ws: Iterable[Weights]) -> Floats:
-        """Return ``batch_weight_max``, whose older name this is."""
-        return self.batch_weight_max(ws)
+    mass_sum, mass_max = weight_sum, weight_max
+    batch_mass_sum, batch_mass_max = batch_weight_sum, batch_weight_max
 
     def row_of(self, ws: Weights) -> Any:
-        """Convert the weights of the tokens to an array that this trie computes with, else raise ``ValueError``."""
+        """Convert the weights of the tokens to an array that is computed with, else raise ``ValueError``."""
         if isinstance(ws, torch.Tensor):
             # numpy knows no bfloat16.
             ws = ws.detach().to("cpu", torch.float64 if ws.dtype == torch.float64 else torch.float32).numpy()
-        row = self._cut(np.asarray(ws))
-        return np.ascontiguousarray(row, None if row.dtype in (np.float32, np.float64) else np.float64)
-
-    def _cut(self, row: Any) -> Any:
-        """Check the shape of a row of weights, and truncate it to one weight for each token."""
+        row = np.asarray(ws)
         if row.ndim != 1 or len(row) < len(self.decode):
             raise ValueError(
-                f"weights of shape {tuple(row.shape)} for a vocabulary of {len(self.decode)} tokens: "
+                f"weights of shape {row.shape} for a vocabulary of {len(self.decode)} tokens: "
                 "give one row with a weight for each token"
             )
-        return row[: len(self.decode)]
+        is_float = row.dtype in (np.float32, np.float64)
+        return np.ascontiguousarray(row[: len(self.decode)], None if is_float else np.float64)
 
     def node_weights(self, rows: list[Any], operation: Operation) -> Floats:
         """Return the sums or the largest weights of rows from ``row_of``, float64 (rows, nodes)."""
-        weights = np.empty((len(rows), len(self.arrays)))
+        weights = np.empty((len(rows), len(self.parents)))
         for row, weights_of_row in zip(rows, weights, strict=True):
-            _UPWARDS[operation](row, self.arrays.parents, weights_of_row)
+            _UPWARDS[operation](row, self.parents, weights_of_row)
         return weights
 
     # The trie as dictionaries and lists.
 
-    @property
-    def children(self) -> Children:
-        """By node, its children: those of prefixes by letter, and leaves by ``(None, place in decode)``."""
-        return Children(self.arrays)
+    @cached_property
+    def children(self) -> list[dict[Any, int]]:
+        """By node, its children: by letter, and leaves, after them, by ``(None, place in decode)``."""
+        children: list[dict[Any, int]] = [{} for _ in self.parents]
+        # Children are numbered from the last letter to the first.
+        for node, parent in self._downwards():
+            is_leaf = node < len(self.decode)
+            children[parent][(None, node) if is_leaf else self._last_letter(node)] = node
+        return children
 
-    @property
-    def jump(self) -> Jumps:
+    @cached_property
+    def jump(self) -> list[Int32Array]:
         """By node, its children in ascending order, int32."""
-        return Jumps(self.arrays)
+        return [np.array(sorted(children.values()), np.int32) for children in self.children]
 
-    @property
-    def node2prefix(self) -> Prefixes:
+    @cached_property
+    def node2prefix(self) -> dict[int, list[Any]]:
         """By node, the letters that lead to it."""
-        return Prefixes(self.arrays)
+        prefixes: list[list[Any]] = [[]] * len(self.parents)
+        for node, parent in self._downwards():
+            is_leaf = node < len(self.decode)
+            prefixes[node] = prefixes[parent] if is_leaf else [*prefixes[parent], self._last_letter(node)]
+        return dict(enumerate(prefixes))
 
     @property
     def ordering(self) -> Int32Array:
         """The nodes of prefixes, int32, children before parents."""
-        return np.arange(len(self.decode), len(self.arrays), dtype=np.int32)
+        return np.arange(len(self.decode), len(self.parents), dtype=np.int32)
 
     @property
     def idx_to_leaf(self) -> Int32Array:
@@ -272,12 +166,20 @@ class TokenCharacterTrie:
     @cached_property
     def word2leaf(self) -> dict[Hashable, int]:
         """The leaf of ``(bytes, token id)``, or of a word that is no token."""
-        return {word_key(word): leaf for leaf, word in enumerate(self.decode)}
+        return {_key(word): leaf for leaf, word in enumerate(self.decode)}
 
     @cached_property
     def leaf2word(self) -> dict[int, Hashable]:
         """The word of each leaf, by its node: ``word2leaf`` the other way round."""
         return {leaf: word for word, leaf in self.word2leaf.items()}
+
+    def _downwards(self) -> Iterator[tuple[int, int]]:
+        """Yield each node below the root with its parent, parents first."""
+        return zip(range(self.root - 1, -1, -1), self.parents[-2::-1].tolist(), strict=True)
+
+    def _last_letter(self, node: int) -> Any:
+        """Return the letter that leads from its parent to the node of a prefix."""
+        return self._letters[self._labels[node - len(self.decode)]]
 
     def visualize(self, ws: Weights | None = None) -> Any:
         """Draw the trie.
@@ -292,15 +194,38 @@ class TokenCharacterTrie:
             ImportError: The package ``graphviz`` is missing.
             ValueError: There is not one weight for each node.
         """
-        return drawn(self.arrays, None if ws is None else np.asarray(ws, dtype=np.float64))
+        weights = None if ws is None else np.asarray(ws, dtype=np.float64)
+        if weights is not None and weights.shape != self.parents.shape:
+            raise ValueError(f"there are weights of shape {weights.shape} for {len(self.parents)} nodes: give each one")
+        try:
+            import graphviz
+        except ImportError as error:
+            raise ImportError("drawing a trie needs the package graphviz: pip install 'wordbound[graphviz]'") from error
+
+        picture = graphviz.Digraph(
+            comment="Trie of tokens", graph_attr={"rankdir": "LR"}, node_attr={"style": "filled", "fillcolor": "white"}
+        )
+        for node, prefix in self.node2prefix.items():
+            lines = [str(node), str(bytes(prefix) if all(isinstance(letter, int) for letter in prefix) else prefix)]
+            options = {"shape": "doublecircle" if node < len(self.decode) else "circle"}
+            if weights is not None:
+                lines.append(f"{weights[node]:.4f}")
+                options["fillcolor"] = _green(weights[node], weights.max())
+            # The backslashes of bytes are no line breaks here.
+            picture.node(str(node), graphviz.escape("\n".join(lines)), **options)
+            for letter, child in self.children[node].items():
+                label = f"end of word {letter[1]}" if child < len(self.decode) else str(letter)
+                picture.edge(str(node), str(child), label=label)
+        return picture
 
 
 class ParallelTokenCharacterTrie(TokenCharacterTrie):
-    """A ``TokenCharacterTrie`` for many rows at once: on a GPU, or on as many threads as torch has.
+    """A ``TokenCharacterTrie`` that computes the rows of a batch on as many threads as torch has.
 
     Args:
         decode: As there.
-        device: ``cuda`` or ``cpu``; without it, ``cuda`` where there is one.
+        device: ``cuda``, ``cpu`` or None, as in genlm-backend. Rows may be on either; the weights of nodes are numpy's,
+            and copying them from a GPU would take as long as computing them here does.
 
     Raises:
         ValueError: The device is another, or two words are equal.
@@ -313,42 +238,85 @@ class ParallelTokenCharacterTrie(TokenCharacterTrie):
         super().__init__(decode)
 
     @override
-    def row_of(self, ws: Weights) -> Any:
-        if self.device == "cpu":
-            return super().row_of(ws)
-        return self._cut(torch.as_tensor(ws, device=self.device)).detach().to(torch.float64)
-
-    @override
     def node_weights(self, rows: list[Any], operation: Operation) -> Floats:
-        if self.device != "cpu":
-            return self.by_level(rows, operation).cpu().numpy()  # type: ignore[no-any-return]
-        num_threads = min(torch.get_num_threads(), len(rows))
-        if num_threads < 2:
-            return super().node_weights(rows, operation)
-        weights = np.empty((len(rows), len(self.arrays)))
+        weights = np.empty((len(rows), len(self.parents)))
         # The passes run without the interpreter lock.
-        with ThreadPoolExecutor(num_threads) as threads:
-            done = threads.map(_UPWARDS[operation], rows, [self.arrays.parents] * len(rows), weights)
-        list(done)
+        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+            list(threads.map(_UPWARDS[operation], rows, [self.parents] * len(rows), weights))
         return weights
 
-    def by_level(self, rows: list[torch.Tensor], operation: Operation) -> torch.Tensor:
-        """Compute the weights of all nodes, float64 (rows, nodes), one length of prefixes at a time."""
-        num_leaves, num_nodes = len(self.decode), len(self.arrays)
-        parents = self._parents.expand(len(rows), -1)
-        nothing, reduce = (0.0, "sum") if operation == "sum" else (-torch.inf, "amax")
-        weights = torch.full((len(rows), num_nodes), nothing, dtype=torch.float64, device=self.device)
-        if rows:
-            weights[:, :num_leaves] = torch.stack(rows)
-        # The ends of the levels by node: the leaves', then from the longest prefixes' to the root's.
-        ends = [num_leaves, *(num_nodes - num for num in reversed(self.arrays.num_prefixes[:-1])), num_nodes]
-        # Those that leaves belong to are of any length.
-        above = [(num_leaves, num_nodes), *pairwise(ends[1:])]
-        for first, last, (first_above, last_above) in zip([0, *ends], ends, above, strict=False):
-            places = parents[:, first:last] - first_above
-            weights[:, first_above:last_above].scatter_reduce_(1, places, weights[:, first:last], reduce)
-        return weights
 
-    @cached_property
-    def _parents(self) -> torch.Tensor:
-        return torch.as_tensor(self.arrays.parents, dtype=torch.int64, device=self.device)
+def _key(word: Any) -> Hashable:
+    """Return the key of a word: a token's bytes and id, or another word itself."""
+    return (word.byte_string, word.token_id) if isinstance(word, Token) else word
+
+
+def _green(weight: float, largest: float) -> str:
+    """Return the colour of a node by its weight: white for 0, green for the largest weight."""
+    share = min(max(weight / largest, 0), 1) if largest > 0 else 0
+    rest = round(255 * (1 - share))
+    return f"#{rest:02x}ff{rest:02x}"
+
+
+def _letters_of(words: Sequence[Any]) -> tuple[_Int64Array, _Int64Array, list[Any]]:
+    """Return the letters of all words by number, int64, the length of each word, int64, and the letters by number.
+
+    A byte is its own number; words of other letters than bytes are iterated for them.
+    """
+    numbers: Interner[Any] = Interner(range(_NUM_BYTES))
+    spelled = [word if isinstance(word, bytes) else [numbers[letter] for letter in word] for word in words]
+    lengths = np.fromiter(map(len, spelled), np.int64, len(spelled))
+    return np.fromiter(chain.from_iterable(spelled), np.int64, lengths.sum()), lengths, numbers.in_order
+
+
+def _prefixes_of(
+    letters: _Int64Array, lengths: _Int64Array, num_letters: int
+) -> tuple[_Int64Array, _Int64Array, _Int64Array]:
+    """Number the prefixes of words by length, then by parent and last letter; the empty one is 0.
+
+    Args:
+        letters: Those of one word after the other, by number.
+        lengths: Of each word.
+        num_letters: How many letters have numbers.
+
+    Returns:
+        Of each prefix its parent, -1 of the empty one, and its last letter; and of each word the prefix that it is.
+    """
+    starts = np.cumsum(lengths) - lengths
+    nodes = np.zeros(len(lengths), np.int64)
+    parents, labels, num_prefixes, length = [np.array([-1])], [np.array([0])], 1, 0
+    longer = np.flatnonzero(lengths > 0)
+    while len(longer):
+        # By its letters so far each word stands at a prefix; equal pairs of that and the next letter are one.
+        steps = nodes[longer] * num_letters + letters[starts[longer] + length]
+        found, places = np.unique(steps, return_inverse=True)
+        nodes[longer] = num_prefixes + places
+        parents.append(found // num_letters)
+        labels.append(found % num_letters)
+        num_prefixes, length = num_prefixes + len(found), length + 1
+        longer = longer[lengths[longer] > length]
+    return np.concatenate(parents), np.concatenate(labels), nodes
+
+
+@kernel
+def _sum_upwards(weights: npt.NDArray[Any], parents: Int32Array, node_weights: Floats) -> None:
+    """Write the sum of the leaves' weights below each node; the first nodes are leaves, with the weights given."""
+    node_weights[: len(weights)] = weights
+    node_weights[len(weights) :] = 0.0
+    for node in range(len(parents) - 1):
+        node_weights[parents[node]] += node_weights[node]
+
+
+@kernel
+def _max_upwards(weights: npt.NDArray[Any], parents: Int32Array, node_weights: Floats) -> None:
+    """Write the largest weight of the leaves below each node, NaN if one is; see ``_sum_upwards``."""
+    node_weights[: len(weights)] = weights
+    node_weights[len(weights) :] = -np.inf
+    for node in range(len(parents) - 1):
+        weight = node_weights[node]
+        # NaN differs from itself, and is larger than nothing.
+        if weight > node_weights[parents[node]] or weight != weight:
+            node_weights[parents[node]] = weight
+
+
+_UPWARDS: Final = {"sum": _sum_upwards, "max": _max_upwards}
