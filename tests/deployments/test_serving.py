@@ -19,7 +19,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.deployments.front import CHAT, KEY, MODEL, assert_error, chat_body
+from tests.deployments.front import CHAT, KEY, MODEL, assert_error, chat_body, wait_until
 from tests.harness import free_port
 from tests.pages import ROOT
 
@@ -55,14 +55,11 @@ class Served:
         limits = httpx.Limits(max_keepalive_connections=0)
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=60, limits=limits)
 
-    def wait_until_ready(self) -> None:
-        end = time.monotonic() + START_S
-        while time.monotonic() < end and self.process.poll() is None:
-            with suppress(httpx.TransportError):
-                if self.client.get("/ready").status_code == 200:
-                    return
-            time.sleep(0.2)
-        raise AssertionError(self.log.read_text()[-3000:])
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()[-3000:]
+        with suppress(httpx.TransportError):
+            return self.client.get("/ready").status_code == 200
+        return False
 
     def family(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
@@ -83,7 +80,7 @@ def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
     made = Served(tmp_path, **getattr(request, "param", {}))
     family: list[psutil.Process] = []
     try:
-        made.wait_until_ready()
+        wait_until(made.is_ready, START_S)
         family = made.family()
         yield made
     finally:

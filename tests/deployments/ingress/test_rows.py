@@ -1,6 +1,5 @@
 """The routes of next-token rows, over a real connection and a stand-in for the replica."""
 
-import asyncio
 import base64
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -65,22 +64,13 @@ def test_the_models_tokens_are_fetched_once_and_not_sent_to_who_has_them(front: 
     assert len(front.backend.calls) <= 1
 
 
-class Scripted(StandIn):
-    """Gives these items and then nothing more."""
-
-    def __init__(self, *items: Any) -> None:
-        super().__init__()
-        self._script = items
-
+class Large(StandIn):
     async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
-        for item in self._script:
-            yield item
-        await asyncio.sleep(3600)
+        yield {"shape": [2**20, 2**20], "prompt_tokens": 1}
 
 
 async def test_rows_that_cannot_be_held_are_refused_before_they_come() -> None:
-    large = Scripted({"shape": [2**20, 2**20], "prompt_tokens": 1})
-    async with client_of(large, key=KEY) as client:
+    async with client_of(Large(), key=KEY) as client:
         assert_error(await client.post(LOGPROBS, json={"prompt": "a"}), 503, code="overloaded")
 
 
