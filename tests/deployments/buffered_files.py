@@ -16,7 +16,7 @@ class BufferedFileSystem(MemoryFileSystem):
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        return str(super()._strip_protocol(path.replace("buffered://", "memory://")))
+        return str(super()._strip_protocol(path.replace(f"{cls.protocol}://", "memory://")))
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if mode != "rb":

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import httpx
@@ -15,12 +16,14 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
 
+from deployments.batch.api import add_batch_routes
 from deployments.ingress.app import Mount, create_app
 from deployments.ingress.replicas import Backend
 from deployments.page.bundle import Bundle
 from deployments.protocol.reader import ServedModel
+from deployments.settings.batch import BatchSettings
 from deployments.settings.keys import Key, digest_of
-from deployments.settings.limits import Limits
+from deployments.settings.limits import BatchLimits, Limits
 from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.stand_in import StandIn
@@ -50,6 +53,13 @@ def app_of(
     """An application with these settings, over a stand-in where no backend is given."""
     given: dict[str, Any] = {"model_id": MODEL, "secret_token": KEY, "limits": LIMITS, **settings}
     return create_app(Settings(**given), backend or StandIn(), mounts, page)
+
+
+def app_with_batches(backend: Backend, batches: DirectBatches, limits: BatchLimits) -> FastAPI:
+    """An application with several keys, and the routes of batches within ``limits``."""
+    batch = BatchSettings(limits=limits)
+    settings = Settings(model_id=MODEL, secret_token=KEY, keys=KEY_SETTINGS, limits=LIMITS, batch=batch)
+    return create_app(settings, backend, [partial(add_batch_routes, settings=settings, batches=batches)])
 
 
 def client_of(

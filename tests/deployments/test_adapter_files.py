@@ -101,9 +101,6 @@ def test_a_damaged_one_is_refused_in_one_sentence(folder: Path, modules: dict[st
         if not re.search(message, result) or "\n" in result:
             wrong.append((message, result))
     assert not wrong
-
-
-def test_a_rank_above_the_engines_is_refused(folder: Path, modules: dict[str, Shape]) -> None:
     assert "its rank is 4 and the engine's max_lora_rank 2: raise max_lora_rank" in fault(folder, modules, 2)
 
 

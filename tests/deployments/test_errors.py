@@ -1,4 +1,4 @@
-"""The errors that clients see: how they are written, how they cross a handle, and what others become."""
+"""The errors that clients see: how large they are, how they cross a handle, and what others become."""
 
 import json
 import pickle
@@ -14,10 +14,8 @@ from deployments.errors import (
     InternalError,
     MethodNotAllowedError,
     ModelNotFoundError,
-    OverloadedError,
     RateLimitError,
     error_of,
-    printable,
     root_cause,
     to_api_error,
 )
@@ -35,14 +33,6 @@ from vocab.errors import (
     UnknownLanguageError,
     UnsupportedScriptError,
 )
-
-
-def test_an_error_is_written_in_openais_envelope() -> None:
-    error = json.loads(BadRequestError("Say less.", "max_tokens").to_json())
-    fields = {"message": "Say less.", "type": "invalid_request_error", "param": "max_tokens", "code": None}
-    assert error == {"error": fields}
-    # A lack of capacity says when to try again.
-    assert OverloadedError("Later.").headers == (("Retry-After", "1"),)
 
 
 def test_an_error_is_never_larger_than_its_limit() -> None:
@@ -66,16 +56,6 @@ def test_an_error_crosses_as_a_value() -> None:
         assert type(crossed) is type(error)
         assert crossed.to_json() == error.to_json()
         assert (str(crossed), crossed.status, crossed.headers) == (str(error), error.status, error.headers)
-
-
-def test_a_name_is_made_fit_for_one_line() -> None:
-    shown = {
-        "gpt-4o": "gpt-4o",
-        "a\r\nb\0": "a\ufffd\ufffdb\ufffd",
-        "x" * 65: "x" * 64 + "…",
-        "\u202eabc": "\ufffdabc",
-    }
-    assert {name: printable(name) for name in shown} == shown
 
 
 CASES: list[tuple[Exception, int, str | None]] = [

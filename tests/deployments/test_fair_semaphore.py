@@ -1,5 +1,4 @@
 import asyncio
-import random
 from collections import defaultdict
 from typing import Any
 
@@ -27,18 +26,6 @@ async def test_a_wide_request_is_not_overtaken_for_ever() -> None:
 
     await asyncio.gather(*map(work, wanted))
     assert order == list(wanted)
-
-
-async def test_who_no_longer_waits_holds_no_place() -> None:
-    share = FairSemaphore(1)
-    async with share.take(1, "alice"):
-        leaving, staying = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
-        await asyncio.sleep(0)
-        leaving.cancel()
-        await asyncio.sleep(0)
-    await staying
-    assert leaving.cancelled()
-    assert share.num_taken == 0
 
 
 REQUESTS = st.tuples(st.sampled_from(["alice", "bob", "carol"]), st.integers(1, 5), st.booleans())
@@ -147,25 +134,6 @@ async def test_wide_requests_are_expected_to_hold_others_up_for_longer() -> None
         await asyncio.sleep(0)
     await asyncio.gather(*wide, narrow)
     assert order == ["alice"]
-
-
-async def test_never_more_sequences_than_configured_however_many_come() -> None:
-    share, most, refused = FairSemaphore(8, max_waiting=16, max_wait_s=5), 0, 0
-
-    async def work(wanted: int) -> None:
-        nonlocal most, refused
-        try:
-            async with share.take(wanted, "alice"):
-                most = max(most, share.num_taken)
-                await asyncio.sleep(0.001)
-        except SemaphoreFullError:
-            refused += 1
-
-    choices = random.Random(2)
-    await asyncio.gather(*(work(choices.choice((1, 1, 2, 8, 16))) for _ in range(240)))
-    assert most == 8
-    assert 0 < refused < 240
-    assert share.num_taken == 0
 
 
 async def test_keys_take_turns_with_their_oldest_request_each() -> None:

@@ -13,8 +13,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from deployments.storage import FileMissingError, Location, PartialFile, StorageError
-from tests.deployments import buffered_files as buffered_files  # registers buffered://
 from tests.deployments.batch.full_disk import no_room
+from tests.deployments.buffered_files import BufferedFileSystem
 
 
 @pytest.fixture(params=["folder", "file URL", "memory URL", "buffered URL"])
@@ -189,17 +189,11 @@ def test_files_that_were_written_long_ago_can_be_told(folder: Location) -> None:
     assert sorted(folder.old_names(-1)) == ["file-1", "file-2"]
 
 
-class LossyFileSystem(MemoryFileSystem):
+class LossyFileSystem(BufferedFileSystem):
     """Keeps the first bytes only and reports no error; or raises one that belongs to no family."""
 
     protocol = "lossy"
-    store: dict[str, Any] = {}  # noqa: RUF012 - that is how the memory file system keeps it
-    pseudo_dirs: list[str] = [""]  # noqa: RUF012
     error: Exception | None = None
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return str(super()._strip_protocol(path.replace("lossy://", "memory://")))
 
     def put_file(self, lpath: str, rpath: str, **options: Any) -> None:
         if self.error is not None:

@@ -1,7 +1,6 @@
 """The databases that batches may be recorded in, and the service over HTTP in the test's own process."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,11 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from deployments.batch.api import add_batch_routes
 from deployments.batch.store import BatchStore
-from deployments.ingress.app import create_app
-from deployments.settings.batch import BatchSettings
-from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.postgresql_server import NEEDED, PostgresqlServer, binaries
 from tests.deployments.batch.world import FEW, BatchWorld
-from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL
+from tests.deployments.front import KEY, KEYS, app_with_batches
 from tests.deployments.stand_in import StandIn
 
 
@@ -51,9 +46,8 @@ def store(database_url: str) -> Iterator[BatchStore]:
 
 @pytest.fixture(scope="session")
 def served_in_process() -> tuple[FastAPI, DirectBatches]:
-    batches, batch = DirectBatches(), BatchSettings(limits=FEW)
-    settings = Settings(model_id=MODEL, secret_token=KEY, keys=KEY_SETTINGS, limits=LIMITS, batch=batch)
-    return create_app(settings, StandIn(), [partial(add_batch_routes, settings=settings, batches=batches)]), batches
+    batches = DirectBatches()
+    return app_with_batches(StandIn(), batches, FEW), batches
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from deployments.batch.models import OPEN, TERMINAL
 from deployments.errors import ApiError, PayloadTooLargeError
 from deployments.settings.limits import BatchLimits
-from tests.deployments.batch.world import FEW, NOW, OWNER, BatchWorld, a_file, another_program, found, jsonl
+from tests.deployments.batch.world import FEW, NOW, OWNER, BatchWorld, a_file, another_program, found
 from tests.deployments.front import CHAT, KEY, MODEL, assert_error, chat_body
 
 JOBS = "/v1/batch/jobs"
@@ -52,29 +52,6 @@ def test_a_new_batch_waits_with_what_was_asked_for(client: httpx.Client, small: 
     assert client.get(f"/v1/batches/{batch['id']}").json() == batch
     assert found(small.store, batch["id"]).output_expires_after_s == 3600
     assert small.num_changes == 1
-
-
-def test_batches_live_as_openais_do(client: httpx.Client, small: BatchWorld) -> None:
-    service = openai.OpenAI(base_url="http://localhost/v1", api_key=KEY, http_client=client, max_retries=0)
-    batches, file_id = service.batches, small.upload()
-
-    def new() -> openai.types.Batch:
-        return batches.create(input_file_id=file_id, endpoint=CHAT, completion_window="24h")
-
-    first = new()
-    assert batches.retrieve(first.id) == first
-    cancelled = batches.cancel(first.id)
-    assert (cancelled.status, cancelled.cancelling_at) == ("cancelling", NOW)
-    second = new()
-    assert [batch.id for batch in batches.list(limit=1)] == [second.id, first.id]
-    output = small.end(second.id, jsonl(1), output_file_id=f"file-{len(jsonl(1)):032x}", total=1, completed=1)
-    ended = batches.retrieve(second.id)
-    assert (ended.status, ended.output_file_id) == ("completed", output)
-    assert ended.request_counts is not None
-    assert ended.request_counts.completed == 1
-    assert service.files.content(output).content == jsonl(1)
-    with pytest.raises(openai.NotFoundError):
-        batches.retrieve(f"batch_{'0' * 32}")
 
 
 def test_a_batch_and_a_job_are_shown_in_each_status(client: httpx.Client, small: BatchWorld) -> None:
@@ -129,6 +106,9 @@ def test_another_key_finds_no_batch_or_job_and_neither_kind_is_the_other(
         assert one.get(f"{JOBS}/{as_job}").status_code == 404
         assert one.get(f"{JOBS}/{as_job}/results").status_code == 404
     assert (listed(client), listed(other)) == ([batch], [])
+    newest = small.batch()["id"]
+    page = client.get("/v1/batches?limit=1").json()
+    assert ([one["id"] for one in page["data"]], page["has_more"]) == ([newest], True)
     assert client.get(f"/v1/batches/{batch}").json()["status"] == "validating"
 
 
@@ -249,9 +229,7 @@ class TestJobs:
 
     def test_a_bad_job_is_refused_by_name_and_nothing_is_kept(self, client: httpx.Client, small: BatchWorld) -> None:
         for items, query, param in [
-            (b"{}", {}, "file"), (b"[]", {}, "file"), (b"[{},", {}, "file"), (b"[{},nan]", {}, "file"),
-            ([ITEM] * 6, {}, "file"), ([ITEM], {"max_token": 5}, "max_token"), ([ITEM], {"limit": 5}, "limit"),
-            ([ITEM], {"max_tokens": "many"}, "max_tokens"), ([ITEM], {"top_k": [1, 2]}, "top_k"),
+            (b"{}", {}, "file"), ([ITEM] * 6, {}, "file"), ([ITEM], {"max_tokens": "many"}, "max_tokens"),
         ]:  # fmt: skip
             assert_error(create_job(client, items, **query), 400, param=param)  # type: ignore[arg-type]
         assert small.num_contents() == 0

@@ -4,9 +4,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,17 +35,8 @@ DONE, HALF, DAMAGED, OTHER = (f"batch_{number:032x}" for number in (1, 2, 4, 5))
 JOB = "job_" + "3" * 32
 
 
-@contextmanager
-def opened(url: str, **options: float) -> Iterator[BatchStore]:
-    store = BatchStore(url, **options)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
 def test_a_database_of_a_newer_release_is_refused_and_left_alone(database_url: str) -> None:
-    with opened(database_url), another_program(database_url) as connection:
+    with closing(BatchStore(database_url)), another_program(database_url) as connection:
         connection.execute(text("UPDATE wordbound_schema SET version = version + 1"))
         connection.execute(text("DROP TABLE wordbound_files"))
     for _ in range(2):
@@ -98,7 +88,7 @@ def test_a_transaction_that_fails_is_undone_as_a_whole(store: BatchStore) -> Non
 
 
 def test_a_sqlite_file_is_for_its_owner_only_and_survives_a_power_cut(tmp_path: Path) -> None:
-    with opened(f"sqlite:///{tmp_path}/state/batches.sqlite") as store:
+    with closing(BatchStore(f"sqlite:///{tmp_path}/state/batches.sqlite")) as store:
         assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
         with store._engine.connect() as connection:
             names = ("journal_mode", "synchronous")
@@ -107,7 +97,7 @@ def test_a_sqlite_file_is_for_its_owner_only_and_survives_a_power_cut(tmp_path: 
 
 def test_a_reader_does_not_wait_for_a_writer(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/batches.sqlite"
-    with opened(url) as store, another_program(url) as writer:
+    with closing(BatchStore(url)) as store, another_program(url) as writer:
         writer.execute(text("UPDATE wordbound_schema SET version = 0"))
         assert store.file(None, "file-1") is None
 
@@ -148,7 +138,7 @@ def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_an_error_and_what_was_there_stays(tmp_path: Path) -> None:
-    with opened(f"sqlite:///{tmp_path}/batches.sqlite") as store:
+    with closing(BatchStore(f"sqlite:///{tmp_path}/batches.sqlite")) as store:
         add(store)
         assert store.record("batch_1", [a_result(1)]) == 1
         with no_room(2**18), pytest.raises(StoreError, match="disk"):
@@ -160,7 +150,7 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(tmp_path: Path) -> Non
 
 
 def test_a_sqlite_file_that_another_program_holds_is_an_error_after_a_while(tmp_path: Path) -> None:
-    with opened(f"sqlite:///{tmp_path}/batches.sqlite", lock_wait_s=0.2) as store:
+    with closing(BatchStore(f"sqlite:///{tmp_path}/batches.sqlite", lock_wait_s=0.2)) as store:
         with closing(sqlite3.connect(tmp_path / "batches.sqlite", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreError, match="locked"):
@@ -179,7 +169,7 @@ def test_a_wrong_password_is_an_error_that_does_not_tell_it(postgresql: Postgres
 
 @pytest.mark.postgres
 def test_a_server_may_be_restarted(postgresql: PostgresqlServer) -> None:
-    with opened(postgresql.new_database()) as store:
+    with closing(BatchStore(postgresql.new_database())) as store:
         store.add_file(a_file())
         postgresql.stop()
         with pytest.raises(StoreError, match="failed"):
@@ -193,7 +183,7 @@ def test_a_batch_that_somebody_holds_and_a_connection_that_breaks_are_errors_tha
     postgresql: PostgresqlServer,
 ) -> None:
     url = postgresql.new_database()
-    with opened(url, lock_wait_s=1) as store:
+    with closing(BatchStore(url, lock_wait_s=1)) as store:
         add(store)
         with another_program(url) as other, ThreadPoolExecutor(1) as threads:
             other.execute(text("SELECT * FROM wordbound_batches FOR UPDATE"))

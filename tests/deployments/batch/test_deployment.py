@@ -1,6 +1,8 @@
 """The batch deployment without Serve: what it answers, and what it finds when it starts again."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,33 +18,29 @@ NOBODY: Any = SimpleNamespace(app_name="app", deployment_name="Replica")
 
 
 class Deployment(Batches):
-    """Started and ended by the test."""
-
-    async def __aenter__(self) -> "Deployment":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await super().__del__()
+    """Is ended by the test: Serve alone waits for its end."""
 
     def __del__(self) -> None:  # type: ignore[override]
-        """Serve alone waits for it."""
+        pass
 
 
-async def deployment(folder: Path) -> Deployment:
+@asynccontextmanager
+async def deployment(folder: Path) -> AsyncIterator[Deployment]:
     made = Deployment.__new__(Deployment)
     settings = Settings.load({"secret_token": "k", "model_id": "m", "batch": {"state_dir": str(folder)}}, {})
     await made.__init__(settings, NOBODY, engines=StandInEngines())  # type: ignore[misc]
-    return made
+    yield made
+    await Batches.__del__(made)
 
 
 async def test_it_keeps_what_it_is_given_and_runs_it_also_after_a_new_start(tmp_path: Path) -> None:
-    async with await deployment(tmp_path) as first:
+    async with deployment(tmp_path) as first:
         upload_id = await first.call("begin_upload", "default", 5)
         await first.call("append", "default", upload_id, b"{\n\nx\n")
         reply = await first.call("create_file", "default", upload_id, "in.jsonl", "batch")
         fields = {"input_file_id": reply["id"], "endpoint": "/v1/chat/completions", "completion_window": "1h"}
         batch = await first.call("create_batch", "default", fields)
-    async with await deployment(tmp_path) as second:
+    async with deployment(tmp_path) as second:
         async with asyncio.timeout(20):
             while batch["status"] != "completed":
                 await asyncio.sleep(0.05)
@@ -50,12 +48,7 @@ async def test_it_keeps_what_it_is_given_and_runs_it_also_after_a_new_start(tmp_
         assert batch["request_counts"] == {"total": 3, "completed": 0, "failed": 3}
         errors = await second.call("read_file", "default", batch["error_file_id"], 0, 10_000)
         assert errors.count(b"\n") == 3
+        assert (await second.call("get_file", "default", "file-0")).status == 404
         await second.check_health()
     with pytest.raises(RuntimeError):
         await second.check_health()
-
-
-async def test_a_refusal_is_given_back(tmp_path: Path) -> None:
-    async with await deployment(tmp_path) as batches:
-        reply = await batches.call("get_file", "default", "file-0")
-        assert reply.status == 404

@@ -78,6 +78,7 @@ FAULTS: list[tuple[bytes, str, str | None, str]] = [
     (line(body=chat_body(model="other")), "model_not_found", "model", "'other'"),
     (line(body=chat_body(vocab_langs="en")), "invalid_request", "vocab_langs", "Unknown vocabulary field"),
     (line(body=chat_body(max_tokens=0)), "invalid_request", "max_tokens", "integer"),
+    (line(body=chat_body(vocab={"lang": "en", "source": "wordfreq"})), "invalid_request", "vocab.source", "left out"),
     (
         line(body=chat_body([{"type": "image_url", "image_url": {"url": "data:"}}])),  # type: ignore[arg-type]
         "invalid_request",

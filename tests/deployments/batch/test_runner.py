@@ -5,15 +5,12 @@ import json
 import logging
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deployments.batch.stages import MAX_DEADLY_LINES
 from deployments.storage import PartialFile, StorageError
-from tests.deployments.batch.world import BatchWorld, assert_every_line_once, line_of, until
-
-RAW = {"source": "wordfreq"}
+from tests.deployments.batch.world import BatchWorld, assert_every_line_once, line_of, raising, until
 
 
 class Killed(BaseException):
@@ -29,16 +26,6 @@ async def test_good_lines_are_answered_and_bad_ones_named(world: BatchWorld) -> 
     assert errors["row-7"]["error"]["param"] == "n"
     assert world.engines.asked == {"one": 1, "four": 1}
     assert world.engines.owners == ["alice", "alice"]
-
-
-async def test_a_line_from_before_that_asks_for_a_raw_list_is_named_and_the_others_go_on(world: BatchWorld) -> None:
-    lines = [line_of(number, str(number), vocab={"lang": "en"} | more) for number, more in enumerate(({}, RAW, {}))]
-    batch = world.batch_of(lines)
-    assert (await world.run(batch)).status == "completed"
-    output, errors = assert_every_line_once(world, batch, 3)
-    assert sorted(output) == ["row-0", "row-2"]
-    assert errors["row-1"]["error"]["param"] == "vocab.source"
-    assert "must be left out" in errors["row-1"]["error"]["message"]
 
 
 async def test_files_are_in_the_order_of_the_lines_and_no_more_are_in_progress_than_may_be(world: BatchWorld) -> None:
@@ -169,7 +156,7 @@ class TestDeaths:
     ) -> None:
         batch = world.batch_of(line_of(number, "poison") for number in range(100))
         with monkeypatch.context() as patch:
-            patch.setattr(world.store, "finish", die)
+            patch.setattr(world.store, "finish", raising(Killed()))
             with pytest.raises(Killed):
                 await world.run(batch)
         num_deaths = world.engines.num_deaths
@@ -261,31 +248,29 @@ class TestDeaths:
     ) -> None:
         batch = world.batch_of([line_of(1), b"{"])
         with monkeypatch.context() as patch:
-            patch.setattr(PartialFile if place == "commit" else world.store, place, die)
+            patch.setattr(PartialFile if place == "commit" else world.store, place, raising(Killed()))
             with pytest.raises(Killed):
                 await world.run(batch)
-        await world.run(batch)
+        # All was answered in time.
+        world.now += 90_000
+        assert (await world.run(batch)).status == "completed"
         assert_every_line_once(world, batch, 2)
         assert world.engines.asked["Hello"] == 1
 
 
-def die(*_: object, **__: object) -> None:
-    raise Killed
-
-
-async def test_a_full_disk_ends_no_batch(world: BatchWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = world.batch_of([line_of(1)])
-
-    def fail(*_: object, **__: object) -> None:
-        raise StorageError("No space left on device")
-
+@pytest.mark.parametrize(("place", "status"), [("record", "validating"), ("commit", "finalizing")])
+async def test_a_full_disk_ends_no_batch(
+    world: BatchWorld, monkeypatch: pytest.MonkeyPatch, place: str, status: str
+) -> None:
+    batch, fail = world.batch_of([line_of(1)]), raising(StorageError("No space left on device"))
     async with world.running(retry_s=(0.01,)):
         with monkeypatch.context() as patch:
-            patch.setattr(PartialFile, "commit", fail)
-            await until(lambda: world.now_of(batch).status == "finalizing")
+            patch.setattr(PartialFile if place == "commit" else world.store, place, fail)
+            await until(lambda: world.now_of(batch).status == status)
             await asyncio.sleep(0.1)
-            assert world.now_of(batch).status == "finalizing"
+            assert world.now_of(batch).status == status
         await until(lambda: world.now_of(batch).status == "completed")
+    assert_every_line_once(world, batch, 1)
 
 
 class TestEnds:
@@ -322,17 +307,6 @@ class TestEnds:
         assert (await world.run(batch)).status == ("cancelled" if status == "cancelling" else "expired")
         assert_every_line_once(world, batch, 3)
         assert not world.engines.asked
-
-    async def test_what_was_all_answered_in_time_is_completed_later(
-        self, world: BatchWorld, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        batch = world.batch_of([line_of(1)])
-        with monkeypatch.context() as patch:
-            patch.setattr(PartialFile, "commit", die)
-            with pytest.raises(Killed):
-                await world.run(batch)
-        world.now += 90_000
-        assert (await world.run(batch)).status == "completed"
 
     async def test_a_runner_that_is_stopped_leaves_the_rest_for_the_next(self, world: BatchWorld) -> None:
         batch = world.batch_of([*(line_of(number) for number in range(8)), *[line_of(9, "stall")]])
@@ -381,19 +355,3 @@ class TestTurns:
             world.store.update_batch(waiting.id, only_from=["in_progress"], status="cancelling")
             await until(lambda: world.now_of(waiting).status == "cancelled")
         assert not world.engines.asked["Hello"]
-
-    async def test_a_run_that_fails_is_tried_again(self, world: BatchWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-        batch = world.batch_of([line_of(1)])
-        record, num_tries = world.store.record, 0
-
-        def fail_twice(*args: Any) -> int:
-            nonlocal num_tries
-            num_tries += 1
-            if num_tries < 3:
-                raise OSError("No space left on device")
-            return record(*args)
-
-        monkeypatch.setattr(world.store, "record", fail_twice)
-        await world.run_open(retry_s=(0.01,))
-        assert world.now_of(batch).status == "completed"
-        assert_every_line_once(world, batch, 1)

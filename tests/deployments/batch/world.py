@@ -294,3 +294,10 @@ async def until(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
     while not is_so():
         assert time.monotonic() < deadline, "it was not so in time"
         await asyncio.sleep(0.01)
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def operation(*_: object, **__: object) -> Any:
+        raise error
+
+    return operation

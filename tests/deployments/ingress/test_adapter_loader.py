@@ -147,16 +147,11 @@ async def test_one_that_a_replica_does_not_take_leaves_nothing(service: Service,
     assert "poet" in service.register.read()
 
 
-OF_THE_MODEL = {"whole modules", "a bias", "other modules", "more layers", "another size"}
-"""What a model does not have or an engine does not apply, replicas find."""
-
-
 async def test_a_damaged_one_is_refused_and_leaves_nothing(service: Service, made: Path, tmp_path: Path) -> None:
-    for name in sorted(DAMAGES.keys() - OF_THE_MODEL):
-        damage, _ = DAMAGES[name]
-        folder = damaged(made / "poet", tmp_path / name, damage)
-        assert refused(await service.load("poet", folder)).startswith("Adapter poet: "), name
-        assert not service.register.read() and not service.copies and not service.methods
+    damage, _ = DAMAGES["numbers that are none"]
+    folder = damaged(made / "poet", tmp_path / "damaged", damage)
+    assert refused(await service.load("poet", folder)).startswith("Adapter poet: ")
+    assert not service.register.read() and not service.copies and not service.methods
 
 
 async def test_names_that_are_taken_or_none_are_refused_and_only_operators_may(service: Service, made: Path) -> None:

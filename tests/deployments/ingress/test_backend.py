@@ -40,7 +40,7 @@ from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_erro
 from tests.deployments.stand_in import NUM_TOKENS, WORDS, StandIn
 from tests.harness import free_port
 from tests.pages import ROOT
-from vocab.errors import CompileError, UnknownLanguageError, WordListError
+from vocab.errors import CompileError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -49,9 +49,7 @@ class VocabularyStandIn:
     num_waiting = 0
     num_endless = 0
 
-    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | WordListError:
-        if spec.lang == "xx":
-            return UnknownLanguageError("There is no list 'xx'. Known: en, es.")
+    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         if spec.lang == "broken":
             raise CompileError("the secret reason")
         if spec.lang == "endless":
@@ -152,23 +150,7 @@ def num_open() -> int:
     return int(handle.num_open.remote().result(timeout_s=10))
 
 
-def is_behind_haproxy(request: pytest.FixtureRequest) -> bool:
-    return "behind a front" in request.node.name
-
-
-def test_the_front_is_served_through_the_proxy_which_does_not_tell_its_routes(front: Front) -> None:
-    with front.client(key=None) as client:
-        assert client.get("/ready").json() == {"status": "ok"}
-        assert_error(client.get("/v1/models"), 401, code="invalid_api_key")
-        assert client.get("/v1/models", params={"token": KEY}).json()["data"][0]["id"] == MODEL
-        assert client.get("/-/routes").status_code == 404
-    assert_error(front.chat(b" " * (LIMITS.max_body_bytes + 1)), 413)
-
-
 def test_an_answer_of_any_size_crosses_the_handles(front: Front) -> None:
-    whole = front.chat(vocab_lang="en", vocab_n_words=10)
-    assert whole.json()["choices"][0]["message"]["content"] == "".join(WORDS)
-    assert front.chat(stream=True).text.endswith("data: [DONE]\n\n")
     for stream in (False, True):
         assert front.chat(text="a large piece", stream=stream).text.count("a") >= LARGE_PIECE
 
@@ -185,7 +167,7 @@ def test_rows_cross_the_handles_and_a_client_that_reads_slowly_holds_little_of_t
         received = bytearray(next(pieces))
         time.sleep(1)
         # A quarter of what the answer has, four bytes for each number; Serve's own proxy takes all of it.
-        if is_behind_haproxy(request):
+        if "behind a front" in request.node.name:
             assert _private_bytes(ingress) - before < LARGE_ROWS * LARGE_V
         for piece in pieces:
             received += piece
@@ -200,10 +182,7 @@ def _private_bytes(process: psutil.Process) -> int:
 
 
 def test_errors_keep_their_meaning_across_the_handles(front: Front) -> None:
-    unknown = front.chat(vocab_lang="xx", vocab_n_words=10)
-    assert "Known: en, es." in assert_error(unknown, 400, param="vocab_lang", code="invalid_vocabulary")["message"]
     assert_error(front.chat(vocab_lang="broken", vocab_n_words=10), 500, code="internal_error")
-    assert_error(front.chat(text="please refuse"), 400, code="context_length_exceeded")
     assert_error(front.chat(text="please fail", stream=True), 500, code="internal_error")
     broken = front.chat(text="please fail later", stream=True)
     assert broken.status_code == 200

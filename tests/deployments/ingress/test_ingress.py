@@ -15,7 +15,7 @@ from ray.serve.exceptions import ReplicaUnavailableError
 from deployments.contract import BEGUN, ENGINE_DEAD, ENGINE_START_S, Decoding, ReplicaRequest, ResolvedVocabulary
 from deployments.errors import ApiError, EngineError
 from deployments.ingress.replicas import Backend
-from deployments.protocol.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
+from deployments.protocol.decoding import DEFAULT_SAMPLING
 from deployments.settings.service import Settings
 from deployments.settings.types import Autoscaling
 from tests.deployments.front import (
@@ -34,7 +34,7 @@ from tests.deployments.front import (
     refusal_of,
 )
 from tests.deployments.handles import Handle
-from tests.deployments.stand_in import CONTEXT_LENGTH, FEWEST_TOKENS, WORDS
+from tests.deployments.stand_in import CONTEXT_LENGTH, FEWEST_TOKENS
 from vocab.options import ListOptions
 from vocab.text.changes import PromptWord
 
@@ -244,14 +244,17 @@ def test_a_text_becomes_tokens_and_tokens_text(front: Front) -> None:
     assert [call.caller.owner for call in front.backend.calls] == ["default"] * 3
 
 
-def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Front) -> None:
+def test_a_vocabulary_and_how_the_text_is_chosen_reach_the_replica_beside_the_body(front: Front) -> None:
     assert front.chat(**VOCABULARY, max_tokens=FEWEST_TOKENS).status_code == 200
     vocab = {"lang": "en", "n_words": 5, "layout": "lines", "numbers": True, "extra_words": ["Ana"]}
     front.chat(vocab=vocab, max_tokens=FEWEST_TOKENS)
     assert front.chat(vocab={"words": [f"palabra{index}" for index in range(50_000)]}).status_code == 200
     # Asked for in the name of the key.
     assert front.backend.owners[-3:] == ["default"] * 3
-    plain, changed, _ = front.backend.calls
+    front.chat(num_beams=4, length_penalty=0.8, n=2)
+    plain, changed, _, beams = front.backend.calls
+    assert beams.decoding == Decoding(num_beams=4, length_penalty=0.8)
+    assert beams.body == chat_body(n=2, max_tokens=LIMITS.max_new_tokens)
     assert plain.vocabulary == ResolvedVocabulary(digest="d" * 64, lang="en", n_words=1000, fewest_tokens=FEWEST_TOKENS)
     assert plain.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(DEFAULT_SAMPLING)
     assert changed.vocabulary is not None
@@ -269,40 +272,20 @@ def test_words_of_the_last_message_are_asked_for_in_chats_and_generate(front: Fr
     assert found == [(PromptWord("A map.", 1755),)] * 3
 
 
-def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front) -> None:
-    front.chat(num_beams=4, length_penalty=0.8, n=2)
-    front.chat(vocab={"lang": "en", "search": {"width": 4}, "score": True}, max_tokens=FEWEST_TOKENS)
-    beams, sentences = front.backend.calls
-    assert beams.decoding == Decoding(num_beams=4, length_penalty=0.8)
-    assert beams.body == chat_body(n=2, max_tokens=LIMITS.max_new_tokens)
-    assert sentences.decoding == Decoding(search_width=4, score=True, hint=True)
-    assert sentences.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(CANDIDATE_SAMPLING)
-
-
-def test_the_openai_package_is_served_and_understands_the_errors(front: Front) -> None:
+def test_the_openai_package_understands_the_errors(front: Front) -> None:
     with openai.OpenAI(base_url=f"http://127.0.0.1:{front.port}/v1", api_key=KEY, max_retries=0) as client:
-        assert [model.id for model in client.models.list()] == [MODEL]
-        assert client.models.retrieve(MODEL).id == MODEL
-        messages: Any = [{"role": "user", "content": "Tell me a story."}]
-        answer = client.chat.completions.create(model=MODEL, messages=messages, extra_body=VOCABULARY)
-        assert answer.choices[0].message.content == "".join(WORDS)
-        with client.chat.completions.create(model=MODEL, messages=messages, stream=True) as stream:
-            assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "".join(WORDS)
-        whole = client.completions.create(model=MODEL, prompt="Once", extra_body=VOCABULARY)
-        assert (whole.object, whole.choices[0].text) == ("text_completion", "".join(WORDS))
-        with client.completions.create(model=MODEL, prompt=["Once", "Twice"], stream=True) as texts:
-            assert "".join(chunk.choices[0].text for chunk in texts) == "".join(WORDS)
         with pytest.raises(openai.BadRequestError, match="'suffix' is not supported here"):
             client.completions.create(model=MODEL, prompt="Once", suffix="upon a time")
         with pytest.raises(openai.NotFoundError, match="does not exist"):
-            client.chat.completions.create(model="gpt-4o", messages=messages)
-        messages[0]["content"] = "please fail later"
-        broken = client.chat.completions.create(model=MODEL, messages=messages, stream=True)
-        with broken, pytest.raises(openai.APIError, match="The server failed"):
-            list(broken)
-        unfinished = client.completions.create(model=MODEL, prompt="please fail later", stream=True)
-        with unfinished, pytest.raises(openai.APIError, match="The server failed"):
-            list(unfinished)
+            client.completions.create(model="gpt-4o", prompt="Once")
+        wish = "please fail later"
+        messages: Any = [{"role": "user", "content": wish}]
+        for stream in (
+            client.chat.completions.create(model=MODEL, messages=messages, stream=True),
+            client.completions.create(model=MODEL, prompt=wish, stream=True),
+        ):
+            with stream, pytest.raises(openai.APIError, match="The server failed"):
+                list(stream)
         client.api_key = "wrong"
         with pytest.raises(openai.AuthenticationError):
             client.models.list()

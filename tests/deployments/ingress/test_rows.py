@@ -1,6 +1,5 @@
 """The routes of next-token rows, over a real connection and a stand-in for the replica."""
 
-import asyncio
 import base64
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.contract import ReplicaRequest
 from tests.deployments.front import KEY, MODEL, Front, assert_error, client_of, wait_until
@@ -17,7 +15,6 @@ from tests.deployments.stand_in import NUM_TOKENS, StandIn, row
 LOGPROBS = "/v1/logprobs"
 SCORES = "/v1/token_logprobs"
 TOKENS = "/v1/tokens"
-PART_BYTES = 64 * 1024
 
 
 def rows_of(answer: httpx.Response) -> Any:
@@ -67,43 +64,13 @@ def test_the_models_tokens_are_fetched_once_and_not_sent_to_who_has_them(front: 
     assert len(front.backend.calls) <= 1
 
 
-class Scripted(StandIn):
-    """Gives these items and then nothing more."""
-
-    def __init__(self, *items: Any) -> None:
-        super().__init__()
-        self._script = items
-
+class Large(StandIn):
     async def answer(self, request: ReplicaRequest) -> AsyncGenerator[Any]:
-        for item in self._script:
-            yield item
-        await asyncio.sleep(3600)
-
-
-async def test_long_parts_are_pieces() -> None:
-    sent = list[Message]()
-
-    def noted(app: ASGIApp) -> ASGIApp:
-        async def note(scope: Scope, receive: Receive, send: Send) -> None:
-            async def send_noted(message: Message) -> None:
-                sent.append(message)
-                await send(message)
-
-            await app(scope, receive, send_noted)
-
-        return note
-
-    described = {"shape": [2, 0], "prompt_tokens": 1}
-    short, long = np.zeros((1, 150), np.float16), np.ones((1, PART_BYTES), np.float16)
-    async with client_of(Scripted(described, short, long), key=KEY, around=noted) as client:
-        await client.post(LOGPROBS, json={"prompt": "a", "dtype": "float16"})
-    assert [len(message["body"]) for message in sent[1:]] == [300, PART_BYTES, PART_BYTES, 0]
-    assert [message["more_body"] for message in sent[1:]] == [True, True, True, False]
+        yield {"shape": [2**20, 2**20], "prompt_tokens": 1}
 
 
 async def test_rows_that_cannot_be_held_are_refused_before_they_come() -> None:
-    large = Scripted({"shape": [2**20, 2**20], "prompt_tokens": 1})
-    async with client_of(large, key=KEY) as client:
+    async with client_of(Large(), key=KEY) as client:
         assert_error(await client.post(LOGPROBS, json={"prompt": "a"}), 503, code="overloaded")
 
 

@@ -15,8 +15,6 @@ from deployments.offline.output import ANSWER, Result
 from deployments.offline.row_requests import REQUEST
 from deployments.offline.run import Done, Summary, run
 
-MakeConfig = Callable[..., OfflineConfig]
-
 ASKED = [{"role": "user", "content": "Hello"}]
 COMPLETION = {
     "choices": [{"message": {"role": "assistant", "content": "Hola."}, "finish_reason": "stop"}],
@@ -60,23 +58,17 @@ class Engines:
         return {"status": 200, "body": COMPLETION}
 
 
-@pytest.fixture
-def make_config() -> MakeConfig:
-    """Makes a configuration; keyword arguments go into the block ``offline``, ``settings`` beside it."""
-
-    def make(settings: dict[str, Any] | None = None, **offline: Any) -> OfflineConfig:
-        return OfflineConfig.load({"model_name": "/models/toy", **(settings or {}), "offline": offline}, {})
-
-    return make
+def make_config(settings: dict[str, Any] | None = None, **offline: Any) -> OfflineConfig:
+    """Keyword arguments go into the block ``offline``, ``settings`` beside it."""
+    return OfflineConfig.load({"model_name": "/models/toy", **(settings or {}), "offline": offline}, {})
 
 
 class OfflineWorld:
     """Folders of a run: its input, and its output beside it."""
 
-    def __init__(self, folder: Path, make_config: MakeConfig) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder, self.source, self.out = folder, folder / "in", folder / "out"
         self.source.mkdir()
-        self._make_config = make_config
 
     def write(self, name: str, rows: Sequence[Any] | pa.Table, **options: Any) -> Path:
         """Write a file of the input: a table, or JSON lines; bytes are a line as it is."""
@@ -97,7 +89,7 @@ class OfflineWorld:
         settings: dict[str, Any] | None = None,
         **offline: Any,
     ) -> Summary:
-        config = self._make_config(settings, **offline)
+        config = make_config(settings, **offline)
         return run(str(source or self.source), str(output or self.out), config, stand_in or Engines())
 
     def requests(self, **options: Any) -> list[dict[str, Any]]:
@@ -118,5 +110,5 @@ class OfflineWorld:
 
 
 @pytest.fixture
-def world(tmp_path: Path, make_config: MakeConfig) -> OfflineWorld:
-    return OfflineWorld(tmp_path, make_config)
+def world(tmp_path: Path) -> OfflineWorld:
+    return OfflineWorld(tmp_path)

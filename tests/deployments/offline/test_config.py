@@ -8,7 +8,7 @@ import pytest
 from deployments.offline.config import OfflineConfig
 from deployments.settings.limits import Limits
 from deployments.settings.service import SettingsError
-from tests.deployments.offline.conftest import MakeConfig
+from tests.deployments.offline.conftest import make_config
 
 
 def test_a_run_needs_no_key_and_one_in_the_environment_is_of_no_use() -> None:
@@ -30,7 +30,7 @@ def test_a_file_gives_settings_and_the_block_of_the_run(tmp_path: Path) -> None:
             OfflineConfig.read(path, {})
 
 
-def test_a_bad_key_or_value_is_named(make_config: MakeConfig) -> None:
+def test_a_bad_key_or_value_is_named() -> None:
     faults: list[tuple[dict[str, Any], str]] = [
         ({"engine": 2}, r"offline\.engine: unknown setting; known are .*engines"),
         ({"engines": 0}, r"offline\.engines=0"),
@@ -46,7 +46,7 @@ def test_a_bad_key_or_value_is_named(make_config: MakeConfig) -> None:
             make_config(**offline)
 
 
-def test_the_digest_changes_with_what_is_answered_and_not_with_how_fast(make_config: MakeConfig) -> None:
+def test_the_digest_changes_with_what_is_answered_and_not_with_how_fast() -> None:
     digest = make_config().digest
     assert make_config().digest == digest
     assert make_config({"engine_kwargs": {"max_num_seqs": 8}}, engines=4, part_rows=5).digest == digest
@@ -63,7 +63,7 @@ class LaterLimits(Limits):
     max_moons: int = 5
 
 
-def test_a_release_with_a_new_limit_has_the_digest_of_the_one_before_until_it_is_set(make_config: MakeConfig) -> None:
+def test_a_release_with_a_new_limit_has_the_digest_of_the_one_before_until_it_is_set() -> None:
     config = make_config({"limits": {"max_new_tokens": 50}})
 
     def later(**limits: int) -> OfflineConfig:

@@ -4,21 +4,21 @@ import asyncio
 import json
 import math
 from types import SimpleNamespace
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 from unittest.mock import AsyncMock
 
 import pytest
 
-from deployments.contract import LineAnswer, LineRequest, ResolvedVocabulary, VocabularySpec
+from deployments.contract import LineAnswer, LineRequest
 from deployments.errors import BadRequestError, EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.offline.engine import AnswerStage, Coordinator, engine_arguments, make_replica
 from deployments.offline.output import ANSWER
 from deployments.offline.row_requests import REQUEST
 from deployments.settings.service import Settings
-from deployments.vocabulary import deployment
-from tests.deployments.offline.conftest import MakeConfig
-from vocab.errors import VocabularyError, WordListError
+from deployments.vocabulary.deployment import Vocabulary
+from tests.deployments.handles import Handle
+from tests.deployments.offline.conftest import make_config
 
 INDEX = AnswerStage.IDX_IN_BATCH_COLUMN
 
@@ -27,21 +27,8 @@ class Died(BaseException):
     """Stands for the end of the process."""
 
 
-class Handle:
-    """An actor's handle: its methods, each called by ``remote``."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    def __getattr__(self, name: str) -> Any:
-        return SimpleNamespace(remote=getattr(self._actor, name))
-
-
-class Gone:
-    """Never answers."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_: asyncio.get_running_loop().create_future()
+def never(*_: Any) -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
 
 
 class Replica:
@@ -50,19 +37,8 @@ class Replica:
     def __init__(self) -> None:
         self.num_running = self.most_running = 0
         self.alone: list[str] = []
-        self._is_dead = False
-
-    @property
-    def engine(self) -> Self:
-        return self
-
-    @property
-    def _engine_client(self) -> Self:
-        return self
-
-    @property
-    def errored(self) -> bool:
-        return self._is_dead
+        self._engine = SimpleNamespace(errored=False)
+        self.engine = SimpleNamespace(_engine_client=self._engine)
 
     async def answer_line(self, line: LineRequest) -> LineAnswer:
         self.num_running += 1
@@ -72,10 +48,10 @@ class Replica:
         if was_alone and self.num_running == 1:
             self.alone.append(line.request_id)
         self.num_running -= 1
-        if self._is_dead:
-            await asyncio.get_running_loop().create_future()
+        if self._engine.errored:
+            await never()
         if line.body == {"text": "poison"}:
-            self._is_dead = True
+            self._engine.errored = True
             return EngineError(500, "The engine failed.")
         return BadRequestError("No.") if line.body == {"text": "bad"} else line.body
 
@@ -92,12 +68,12 @@ class Stage(AnswerStage):
 
     def _end_process(self) -> NoReturn:
         # What still runs in a process that ended does nothing more.
-        self._coordinator = Handle(Gone())
+        self._coordinator = Handle(SimpleNamespace(begin=never, begin_new=never, end=never))
         raise Died
 
 
 @pytest.fixture
-def coordinator(make_config: MakeConfig) -> Coordinator:
+def coordinator() -> Coordinator:
     """The run's actor; it outlives engines."""
     return Coordinator(make_config().settings)
 
@@ -118,7 +94,10 @@ async def test_rows_are_answered_together_whatever_becomes_of_them(coordinator: 
     found = await answers(stage, rows)
     assert [found[index]["status"] for index in range(4)] == [200, 400, 200, 400]
     assert found[3]["body"] == "no request"
-    assert stage.replica.most_running == 3
+    # Those that were answered are no suspects.
+    again = Stage(coordinator)
+    await answers(again, rows)
+    assert stage.replica.most_running == again.replica.most_running == 3
 
 
 async def test_a_row_that_kills_the_engine_is_isolated_and_the_others_are_answered(coordinator: Coordinator) -> None:
@@ -150,62 +129,21 @@ async def test_suspects_run_alone_and_others_meanwhile_wait(
     assert "b" in stage.replica.alone
 
 
-async def test_a_row_that_was_answered_is_no_suspect(coordinator: Coordinator) -> None:
-    await answers(Stage(coordinator), batch(a="fine"))
-    stage = Stage(coordinator)
-    await answers(stage, batch(a="fine", b="fine"))
-    assert stage.replica.most_running == 2
-
-
-async def test_a_suspect_is_counted_when_it_begins_again_and_not_before(coordinator: Coordinator) -> None:
-    assert await coordinator.begin_new(["a", "b"]) == {}
-    await coordinator.end(["a"])
-    for _ in range(2):
-        assert await coordinator.begin_new(["a", "b"]) == {"b": 1}
-        await coordinator.end(["a"])
-    await coordinator.begin("b")
-    assert await coordinator.begin_new(["b", "c"]) == {"b": 2}
-
-
-SPEC = VocabularySpec(lang="es", n_words=5)
-
-
-class Vocabulary:
-    """Knows one list."""
-
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        return ResolvedVocabulary(digest="ab", lang=spec.lang, n_words=5, fewest_tokens=1)
-
-    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | VocabularyError:
-        return await self.resolve(spec) if (spec, owner) == (SPEC, "") else WordListError("no such list")
-
-    async def fetch(self, digest: str) -> bytes:
-        return digest.encode()
-
-
-async def test_lists_are_resolved_as_the_service_does_by_a_vocabulary_that_starts_once_it_can(
+async def test_a_vocabulary_that_could_not_start_is_started_by_the_next_who_ask(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create = AsyncMock(side_effect=[OSError("no space"), Vocabulary()])
-    monkeypatch.setattr(deployment.Vocabulary, "create", create)
+    create = AsyncMock(side_effect=[OSError("no space"), AsyncMock()])
+    monkeypatch.setattr(Vocabulary, "create", create)
     with pytest.raises(OSError, match="no space"):
-        await coordinator.resolve_or_refuse(SPEC)
-    found, again, refused, data = await asyncio.gather(
-        coordinator.resolve_or_refuse(SPEC),
-        coordinator.resolve_or_refuse(SPEC),
-        coordinator.resolve_or_refuse(VocabularySpec(lang="xx")),
-        coordinator.fetch("ab"),
-    )
-    assert isinstance(found, ResolvedVocabulary)
-    assert (found, found.digest, data) == (again, "ab", b"ab")
-    assert isinstance(refused, WordListError)
+        await coordinator.fetch("ab")
+    await asyncio.gather(coordinator.fetch("ab"), coordinator.fetch("ab"))
     assert create.await_count == 2
 
 
 CPU = {"placement_bundles": [{"CPU": 1}]}
 
 
-def test_the_engine_is_started_as_the_service_starts_it(make_config: MakeConfig) -> None:
+def test_the_engine_is_started_as_the_service_starts_it() -> None:
     settings = make_config({**CPU, "torch_dtype": "bfloat16", "engine_kwargs": {"max_num_seqs": 8}}).settings
     arguments = engine_arguments(settings)
     assert arguments["structured_outputs_config"]["backend"] == "xgrammar"
@@ -218,9 +156,7 @@ def test_the_engine_is_started_as_the_service_starts_it(make_config: MakeConfig)
     assert engine_arguments(said)["distributed_executor_backend"] == "mp"
 
 
-async def test_a_replica_waits_as_long_as_a_step_takes(
-    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replica_waits_as_long_as_a_step_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     stalls: list[float] = []
 
     async def begin(self: Any, llm_config: Any, *, settings: Settings, vocabulary: Any) -> None:

@@ -3,16 +3,13 @@
 import json
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from deployments.offline.config import RefusedError
-from deployments.offline.output import ANSWER, with_result
-from deployments.offline.row_requests import request_of
 from deployments.storage import Location
 from tests.deployments import buffered_files as buffered_files  # registers buffered://
-from tests.deployments.offline.conftest import ASKED, COMPLETION, ERROR, MakeConfig, OfflineWorld
+from tests.deployments.offline.conftest import ASKED, OfflineWorld
 
 BATCH_LINE = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": ASKED}}
 TOOLS = [{"function": {"parameters": {"const": None}}}]
@@ -189,22 +186,3 @@ def test_a_table_that_holds_no_requests_is_refused(world: OfflineWorld) -> None:
         world.write(f"{name}.parquet", pa.table({"messages": [ASKED], "user": [value]}))
     with pytest.raises(RefusedError, match=r"b\.parquet: its columns differ"):
         world.run()
-
-
-def test_rows_of_a_dataset_have_their_request_or_its_error_and_then_columns(make_config: MakeConfig) -> None:
-    config = make_config(columns={"prompt": "q", "vocab.words": "w", "max_tokens": "n"})
-    row = {"q": "Hello", "w": np.array(["a", "b"]), "n": np.int64(9)}
-    request = json.loads(request_of(row, config, "id-1"))
-    assert request["id"] == "id-1"
-    expected = {"messages": ASKED, "vocab": {"words": ["a", "b"]}, "max_tokens": 9}
-    assert request["body"] == {"model": "toy", **expected}
-    for bad, message in (({"q": None}, "'q' has no prompt"), ({"q": "Hello", "custom_id": ""}, "'custom_id' must be")):
-        refused = json.loads(request_of(bad, config, "id-1"))["answer"]
-        assert (refused["status"], message in refused["body"]["error"]["message"]) == (400, True)
-
-    answered = with_result({"q": "Hello", ANSWER: json.dumps({"status": 200, "body": COMPLETION})})
-    assert json.loads(answered.pop("completion")) == COMPLETION
-    assert answered == {"q": "Hello", "answer": "Hola.", "error": None, "status": 200}
-    refused = with_result({"q": "Hello", ANSWER: json.dumps({"status": 400, "body": {"error": ERROR}})})
-    assert json.loads(refused.pop("error")) == {"error": ERROR}
-    assert refused == {"q": "Hello", "answer": None, "completion": None, "status": 400}
