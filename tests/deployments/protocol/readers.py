@@ -18,9 +18,6 @@ BEGUN = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content":
 
 PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False, "messages": BEGUN}
 
-NO_OBJECTS: list[Any] = [None, [], 1, "chat", True, [{}]]
-"""Bodies that are none."""
-
 CANARY = "canary"
 """In a value that is refused: no message repeats it."""
 

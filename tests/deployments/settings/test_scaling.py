@@ -1,5 +1,3 @@
-"""What an operator may say about the number of replicas."""
-
 import pytest
 from ray.serve.config import AutoscalingConfig
 

@@ -83,14 +83,11 @@ def test_settings_travel_to_another_process_as_they_are(monkeypatch: pytest.Monk
     assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301
 
 
-def test_the_pages_that_may_ask_are_named_in_the_yaml_file_or_in_a_variable() -> None:
+def test_pages_are_named_in_yaml_or_a_variable_and_a_model_in_a_folder_for_the_folder() -> None:
     pages = ("https://app.example.com", "http://localhost:3000")
     assert load(cors_origins=list(pages)).cors_origins == pages
     assert load({"WORDBOUND_CORS_ORIGINS": ", ".join(pages)}).cors_origins == pages
     assert load(cors_origins="*").cors_origins == ("*",)
-
-
-def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
     assert load(model_name="/models/tiny/").model_id == "tiny"
     assert load(model_name="/models/tiny", model_id="mine").model_id == "mine"
 
@@ -123,9 +120,13 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         ({}, {"ARTEFACT_STORE": "magic://lists"}, ["ARTEFACT_STORE='magic://lists'", "fsspec"]),
         ({}, {"MASK_ENGINE": "magic"}, ["MASK_ENGINE='magic'", "'automaton' or 'xgrammar'"]),
         ({}, {"MAX_INPUT_TOKENS": "-1"}, ["MAX_INPUT_TOKENS='-1'", "greater than or equal to 1"]),
-        ({}, {"ALLOWED_MAX_NEW_TOKENS": "16;256"}, ["ALLOWED_MAX_NEW_TOKENS='16;256'", "commas"]),
-        ({"autoscaling": {"min_replicas": 2, "max_replicas": 1}}, {}, ["autoscaling=", "max_replicas"]),
-        ({"autoscaling": {"max_replica": 2}}, {}, ["autoscaling.max_replica: unknown", "known are aggregation_fun"]),
+        *(
+            ({}, {"ALLOWED_MAX_NEW_TOKENS": given}, [f"ALLOWED_MAX_NEW_TOKENS='{given}'", "commas"])
+            for given in ("16;256", "{}")
+        ),
+        ({}, {"PREBUILD_PREFIX": "maybe"}, ["PREBUILD_PREFIX='maybe'", "integer"]),
+        ({}, {"PREBUILD_WORD_COUNTS": "0,5"}, ["PREBUILD_WORD_COUNTS", "at least 1"]),
+        ({}, {"INPUT_OVERFLOW": "ignore"}, ["INPUT_OVERFLOW='ignore'", "'error' or 'truncate'"]),
         ({"placement_strategy": "TIGHT"}, {}, ["placement_strategy='TIGHT'", "STRICT_PACK"]),
         ({"cors_origins": ["https://a.example/"]}, {}, ["cors_origins", "https://a.example/", "no slash at the end"]),
         ({"cors_origins": ["a.example"]}, {}, ["cors_origins", "https://app.example.com"]),
@@ -142,15 +143,12 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         Settings.load({"secret_token": "k", 1: 2}, {})  # type: ignore[dict-item]
 
 
-def test_the_key_must_be_given() -> None:
+def test_the_key_must_be_given_and_that_of_the_demo_is_refused_outside_it() -> None:
     with pytest.raises(SettingsError, match="secret_token: missing; set SECRET_TOKEN") as error:
         Settings.load({}, {})
     # What was set where ``serve run`` was called is not what the cluster sees.
     for way in ("a file of that name in secrets_dir", "runtime_env.env_vars", "`ray start`", "docs/deploying.md"):
         assert way in str(error.value)
-
-
-def test_the_key_of_the_demo_is_refused_outside_it() -> None:
     with pytest.raises(SettingsError, match="changeme"):
         Settings.load({}, {"SECRET_TOKEN": "changeme"})
     assert Settings.load({"demo": True}, {"SECRET_TOKEN": "changeme"}).demo
