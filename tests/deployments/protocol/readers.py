@@ -104,7 +104,7 @@ GOOD = each(
     {
         "temperature": [0.0, 2.0],
         "top_p": [1.0, 0.01],
-        "min_p": [0.0],
+        "min_p": [0.0, 0.1],
         "top_k": [-1, 0, 50],
         "frequency_penalty": [-2.0],
         "presence_penalty": [2.0],

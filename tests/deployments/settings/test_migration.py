@@ -110,10 +110,11 @@ def test_a_name_replaces_what_it_gives_of_another_source(tmp_path: Path) -> None
     assert settings.prebuild_langs == ()
 
 
-def test_the_file_goes_after_secrets_and_before_yaml(tmp_path: Path) -> None:
+def test_the_environment_goes_before_secrets_the_file_and_yaml_in_this_order(tmp_path: Path) -> None:
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     (secrets / "secret_token").write_text("from a secret")
+    (secrets / "TORCH_DTYPE").write_text("bf16\n")
     settings = read(
         tmp_path / ".env",
         "# the old server's",
@@ -130,7 +131,8 @@ def test_the_file_goes_after_secrets_and_before_yaml(tmp_path: Path) -> None:
     assert (settings.torch_dtype, settings.log_level) == ("float32", "ERROR")
     assert (settings.limits.max_input_tokens, settings.limits.max_new_tokens) == (50, 7)
     result = settings.as_text().splitlines()
-    assert f'torch_dtype = "float32" (environment TORCH_DTYPE, over {tmp_path}/.env TORCH_DTYPE)' in result
+    sources = f"environment TORCH_DTYPE, over secret file TORCH_DTYPE, over {tmp_path}/.env TORCH_DTYPE"
+    assert f'torch_dtype = "float32" ({sources})' in result
     assert f"limits.max_input_tokens = 50 ({tmp_path}/.env MAX_INPUT_TOKENS, over YAML)" in result
     assert "from" not in settings.as_text()
 

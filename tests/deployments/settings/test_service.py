@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.serve.config import AutoscalingConfig
 
+from deployments.replica.engine.autoscaling import POLICY, autoscaling_config
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.service import Settings, SettingsError, cache_dir
+from deployments.settings.types import REPLACED
 
 A = digest_of(b"a key of alice's")
 B = digest_of(b"a key of bob's")
@@ -14,18 +17,6 @@ B = digest_of(b"a key of bob's")
 
 def load(environment: dict[str, str] | None = None, **args: object) -> Settings:
     return Settings.load({"secret_token": "a key", **args}, environment or {})
-
-
-def test_the_environment_overrides_secret_files_which_override_yaml_which_overrides_the_defaults(
-    tmp_path: Path,
-) -> None:
-    for name in ("PREBUILD_PREFIX", "WORDBOUND_MAX_SEQUENCES"):
-        (tmp_path / name).write_text("60\n")
-    environment = {"MAX_INPUT_TOKENS": "100", "PREBUILD_PREFIX": "50", "SECRETS_DIR": str(tmp_path)}
-    settings = load(environment, prebuild_prefix=70, max_sequences=70, max_queued_requests=70)
-    assert settings.limits.max_input_tokens == 100
-    assert (settings.prebuild_prefix, settings.max_sequences, settings.max_queued_requests) == (50, 60, 70)
-    assert load().limits.max_input_tokens != 100
 
 
 def test_any_setting_comes_from_a_variable_with_the_prefix() -> None:
@@ -132,6 +123,18 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         ({"cors_origins": ["a.example"]}, {}, ["cors_origins", "https://app.example.com"]),
         ({}, {"WORDBOUND_CORS_ORIGINS": "https://A.example"}, ["WORDBOUND_CORS_ORIGINS", "small letters"]),
     ]
+    # Ray's own, and not those that are replaced.
+    scaling: list[tuple[dict[str, object], list[str]]] = [
+        ({"min_replicas": 2}, ["autoscaling=", "max_replicas (1) must be", "min_replicas (2)"]),
+        ({"initial_replicas": 0}, ["autoscaling=", "min_replicas (1) must be", "initial_replicas (0)"]),
+        ({"initial_replicas": 3}, ["autoscaling=", "max_replicas (1) must be", "initial_replicas (3)"]),
+        ({"upscaling_factor": 0}, ["autoscaling.upscaling_factor=0: ", "greater than 0"]),
+        ({"aggregation_function": "median"}, ["autoscaling.aggregation_function='median': ", "'mean', 'max' or 'min'"]),
+        ({"policy": {"policy_function": "nowhere"}}, ["autoscaling.policy.policy_function='nowhere': ", "pattern"]),
+        ({"max_replica": 3}, ["autoscaling.max_replica: unknown setting; known are agg", " policy, target_sequences,"]),
+        *(({name: 2}, ["autoscaling=", f"{name}: expected {how.split()[0]}"]) for name, how in REPLACED.items()),
+    ]
+    faults += [({"autoscaling": said}, {}, parts) for said, parts in scaling]
     faults += [
         ({name: "lists"}, {}, [f"{name}='lists': expected an absolute path"])
         for name in ("wordlist_dir", "secrets_dir", "env_file")
@@ -258,3 +261,36 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("WORDBOUND_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/c")
     assert str(cache_dir()) == "/c/wordbound"
+
+
+def scaling_of(**said: object) -> AutoscalingConfig:
+    """What Ray gets for these settings."""
+    return AutoscalingConfig(**autoscaling_config(load(autoscaling=said).autoscaling))
+
+
+def test_defaults_of_autoscaling_are_rays_except_what_a_replica_aims_at() -> None:
+    ours, rays = scaling_of(), AutoscalingConfig()
+    assert ours.model_dump(exclude={"policy"}) == rays.model_dump(exclude={"policy"}) | {"target_ongoing_requests": 32}
+    assert ours.policy.policy_function == POLICY
+
+
+def test_what_is_said_of_replicas_reaches_ray() -> None:
+    said = {
+        "min_replicas": 0,
+        "initial_replicas": 2,
+        "max_replicas": 5,
+        "upscale_delay_s": 1.0,
+        "downscale_delay_s": 2.0,
+        "downscale_to_zero_delay_s": 3.0,
+        "upscaling_factor": 0.5,
+        "downscaling_factor": 0.25,
+        "look_back_period_s": 60.0,
+        "aggregation_function": "max",
+        "policy": {
+            "policy_function": "deployments.replica.engine.autoscaling:autoscaling_config",
+            "policy_kwargs": {"most": 3},
+        },
+    }
+    found = scaling_of(**said, target_sequences=7)
+    assert found.model_dump(include=said.keys()) == said
+    assert found.target_ongoing_requests == 7
