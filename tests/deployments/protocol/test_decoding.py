@@ -9,8 +9,20 @@ from tests.deployments.protocol.readers import read_chat
 
 LIST = {"lang": "es"}
 SENTENCES: dict[str, Any] = {"vocab": {**LIST, "search": {"width": 4}}}
-BEAMS = {"num_beams": 4, "length_penalty": 0.8, "early_stopping": "never", "no_repeat_ngram_size": 3}
+BEAMS: dict[str, Any] = {"num_beams": 4, "length_penalty": 0.8, "early_stopping": "never", "no_repeat_ngram_size": 3}
 
+MEMBERS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    ({"select": None, "search": None, "hint": None, "score": None, "rescue": None}, {}),
+    ({"hint": False}, {"hint": False}),
+    ({"search": {"width": 16}, "n_words": 5}, {"search_width": 16}),
+    (
+        {"select": "posterior", "search": {"width": 4}, "score": True},
+        {"search_width": 4, "select": "posterior", "score": True},
+    ),
+    *(({"rescue": asked}, {"rescue": share}) for asked, share in ((True, RESCUE_SHARE), (0.3, 0.3), (0.5, 0.5))),
+    *(({"rescue": asked}, {"rescue": 0.0}) for asked in (False, 0)),
+]
 TOLD: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     *(({name: None}, {}) for name in (*BEAMS, "best_of")),
@@ -20,24 +32,7 @@ TOLD: list[tuple[dict[str, Any], dict[str, Any]]] = [
     # The replica says whether runs come twice unless the request does.
     ({"vocab": LIST, "no_repeat_ngram_size": 0}, {"no_repeat_ngram_size": 0, "hint": True}),
     ({"vocab_lang": "es", "vocab_n_words": 9, "best_of": 4}, {"best_of": 4, "hint": True}),
-    *(
-        ({"vocab": {**LIST, **members}}, {"hint": True, **told})
-        for members, told in (
-            ({}, {}),
-            ({"select": None, "search": None, "hint": None, "score": None, "rescue": None}, {}),
-            ({"hint": False}, {"hint": False}),
-            ({"search": {"width": 16}, "n_words": 5}, {"search_width": 16}),
-            (
-                {"select": "posterior", "search": {"width": 4}, "score": True},
-                {"search_width": 4, "select": "posterior", "score": True},
-            ),
-            *(
-                ({"rescue": asked}, {"rescue": share})
-                for asked, share in ((True, RESCUE_SHARE), (0.3, 0.3), (0.5, 0.5))
-            ),
-            *(({"rescue": asked}, {"rescue": 0.0}) for asked in (False, 0)),
-        )
-    ),
+    *(({"vocab": {**LIST, **members}}, {"hint": True, **told}) for members, told in MEMBERS),
     ({"vocab": {**LIST, "select": "posterior"}, "best_of": 4}, {"best_of": 4, "select": "posterior", "hint": True}),
 ]
 """The fields of a request, and what of its decoding is not the default."""

@@ -124,7 +124,7 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         ({}, {"WORDBOUND_CORS_ORIGINS": "https://A.example"}, ["WORDBOUND_CORS_ORIGINS", "small letters"]),
     ]
     # Ray's own, and not those that are replaced.
-    scaling: list[tuple[dict[str, object], list[str]]] = [
+    scaling: list[tuple[dict[str, Any], list[str]]] = [
         ({"min_replicas": 2}, ["autoscaling=", "max_replicas (1) must be", "min_replicas (2)"]),
         ({"initial_replicas": 0}, ["autoscaling=", "min_replicas (1) must be", "initial_replicas (0)"]),
         ({"initial_replicas": 3}, ["autoscaling=", "max_replicas (1) must be", "initial_replicas (3)"]),

@@ -51,7 +51,8 @@ async def real(smollm2_path: Path) -> AsyncIterator[Structures]:
 
 async def test_the_process_ends_what_is_slow_and_lives(real: Structures) -> None:
     assert await refusal(real, {"messages": []}) is None
-    assert real.pid is None, "nothing to compile, and a process"
+    pid = real.pid
+    assert pid is None, "nothing to compile, and a process"
     assert await refusal(real, with_schema(GOOD)) is None
     pid = real.pid
     assert pid is not None
