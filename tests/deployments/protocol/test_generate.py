@@ -100,17 +100,14 @@ def ask(front: Front, prompt: Any = PROMPT, **fields: Any) -> Any:
 
 
 def test_a_prompt_is_answered_whole_and_as_a_stream(front: Front) -> None:
-    text = "".join(WORDS)
-    answer = ask(front, max_new_tokens=9)
+    text, answer, streamed = "".join(WORDS), ask(front, max_new_tokens=9), ask(front, stream=True)
     assert answer.json() == {"generated_text": text, "token_count": 3, "finish_reason": None}
     assert answer.headers["x-request-id"].startswith("req-")
-    streamed = ask(front, stream=True)
     assert streamed.headers["content-type"].startswith("text/event-stream")
     *events, done = [line.removeprefix("data: ") for line in streamed.text.split("\n\n") if line]
     assert done == "[DONE]"
     assert "".join(json.loads(event)["text"] for event in events) == text
-    assert json.loads(events[-1])["generated_text"] == text
-    assert json.loads(events[-1])["token_count"] == 3
+    assert json.loads(events[-1]).items() >= {"generated_text": text, "token_count": 3}.items()
     assert [call.body["messages"][0]["content"] for call in front.backend.calls] == [PROMPT] * 2
     assert all(call.is_closed for call in front.backend.calls)
 
