@@ -18,9 +18,6 @@ BEGUN = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content":
 
 PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False, "messages": BEGUN}
 
-NO_OBJECTS: list[Any] = [None, [], 1, "chat", True, [{}]]
-"""Bodies that are none."""
-
 CANARY = "canary"
 """In a value that is refused: no message repeats it."""
 
@@ -107,7 +104,7 @@ GOOD = each(
     {
         "temperature": [0.0, 2.0],
         "top_p": [1.0, 0.01],
-        "min_p": [0.0],
+        "min_p": [0.0, 0.1],
         "top_k": [-1, 0, 50],
         "frequency_penalty": [-2.0],
         "presence_penalty": [2.0],

@@ -8,31 +8,44 @@ from tests.deployments.front import SERVED, chat_body
 from tests.deployments.protocol.readers import read_chat
 
 LIST = {"lang": "es"}
-CONSTRAINED = Decoding(hint=True)
-"""Of a request with a vocabulary that says nothing of how its text is chosen."""
 SENTENCES: dict[str, Any] = {"vocab": {**LIST, "search": {"width": 4}}}
-RESCUED: dict[str, Any] = {"vocab": {**LIST, "rescue": True}}
+BEAMS: dict[str, Any] = {"num_beams": 4, "length_penalty": 0.8, "early_stopping": "never", "no_repeat_ngram_size": 3}
+
+MEMBERS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    ({"select": None, "search": None, "hint": None, "score": None, "rescue": None}, {}),
+    ({"hint": False}, {"hint": False}),
+    ({"search": {"width": 16}, "n_words": 5}, {"search_width": 16}),
+    (
+        {"select": "posterior", "search": {"width": 4}, "score": True},
+        {"search_width": 4, "select": "posterior", "score": True},
+    ),
+    *(({"rescue": asked}, {"rescue": share}) for asked, share in ((True, RESCUE_SHARE), (0.3, 0.3), (0.5, 0.5))),
+    *(({"rescue": asked}, {"rescue": 0.0}) for asked in (False, 0)),
+]
+TOLD: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    *(({name: None}, {}) for name in (*BEAMS, "best_of")),
+    ({"num_beams": 1, "best_of": 1, "temperature": 0}, {}),
+    ({**BEAMS, "n": 2}, BEAMS),
+    *(({name: width, "n": n}, {name: width}) for name in ("num_beams", "best_of") for width, n in ((16, 1), (3, 3))),
+    # The replica says whether runs come twice unless the request does.
+    ({"vocab": LIST, "no_repeat_ngram_size": 0}, {"no_repeat_ngram_size": 0, "hint": True}),
+    ({"vocab_lang": "es", "vocab_n_words": 9, "best_of": 4}, {"best_of": 4, "hint": True}),
+    *(({"vocab": {**LIST, **members}}, {"hint": True, **told}) for members, told in MEMBERS),
+    ({"vocab": {**LIST, "select": "posterior"}, "best_of": 4}, {"best_of": 4, "select": "posterior", "hint": True}),
+]
+"""The fields of a request, and what of its decoding is not the default."""
 
 
-def decoding(**fields: Any) -> Decoding:
-    return read_chat(**fields).decoding
-
-
-def test_a_request_that_says_nothing_gets_one_plain_sample() -> None:
-    nothing: list[dict[str, Any]] = [
-        {},
-        *(
-            {name: None}
-            for name in ("num_beams", "best_of", "length_penalty", "early_stopping", "no_repeat_ngram_size")
-        ),
-        {"num_beams": 1, "best_of": 1, "temperature": 0},
-    ]
-    for fields in nothing:
-        assert decoding(**fields) == Decoding()
-        assert decoding(vocab=LIST, **fields) == CONSTRAINED
-    assert decoding(vocab={**LIST, "select": None, "search": None, "hint": None, "score": None}) == CONSTRAINED
-    assert Decoding().is_plain
-    assert CONSTRAINED.is_plain
+def test_every_field_reaches_the_decoding_and_none_the_engine() -> None:
+    for fields, told in TOLD:
+        request = read_chat(**fields)
+        assert request.decoding == Decoding(**told), fields
+        assert request.decoding.is_plain is told.keys().isdisjoint({"num_beams", "best_of", "search_width", "score"})
+        assert request.body.keys().isdisjoint({*BEAMS, "best_of", "vocab"})
+        if "vocab" in fields and "n_words" not in fields["vocab"]:
+            assert request.vocabulary == read_chat(vocab=LIST).vocabulary
 
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "presence_penalty")
@@ -48,7 +61,7 @@ def test_constrained_text_is_drawn_colder_unless_the_request_says_how() -> None:
         ({"vocab": LIST, "best_of": 1, "num_beams": 1}, ALONE),
         ({"vocab": LIST, "best_of": 4}, {"temperature": 0.5}),
         (SENTENCES, {"temperature": 0.5}),
-        (RESCUED, ALONE),
+        ({"vocab": {**LIST, "rescue": True}}, ALONE),
         ({"vocab": LIST, "num_beams": 4}, {}),
         ({"vocab": LIST, "temperature": None}, ALONE),
         *(({"vocab": LIST, name: 1}, {name: 1.0}) for name in SAMPLING[:4]),
@@ -62,58 +75,10 @@ def test_constrained_text_is_drawn_colder_unless_the_request_says_how() -> None:
         assert {name: body[name] for name in SAMPLING if name in body} == sampling, fields
 
 
-def test_the_replica_says_whether_runs_come_twice_unless_the_request_does() -> None:
-    ways: list[dict[str, Any]] = [{}, {"num_beams": 4}, {"best_of": 4}, {"temperature": 0}]
-    for fields in ways:
-        assert decoding(vocab=LIST, **fields).no_repeat_ngram_size is None
-        assert decoding(**fields).no_repeat_ngram_size is None
-    assert decoding(vocab=LIST, no_repeat_ngram_size=0).no_repeat_ngram_size == 0
-
-
-def test_every_field_reaches_the_decoding_and_none_the_engine() -> None:
-    search = {"num_beams": 4, "length_penalty": 0.8, "early_stopping": "never", "no_repeat_ngram_size": 3}
-    request = read_chat(**search, n=2)
-    assert request.decoding == Decoding.model_validate(search)
-    assert request.body == read_chat(n=2).body
-    members = {"select": "posterior", "search": {"width": 16}, "hint": False, "score": True}
-    request = read_chat(vocab={**LIST, **members})
-    assert request.decoding == Decoding(search_width=16, select="posterior", score=True)
-    assert request.vocabulary == read_chat(vocab=LIST).vocabulary
-    flat = {"vocab_lang": "es", "vocab_n_words": 1000}
-    assert decoding(best_of=4, no_repeat_ngram_size=2, **flat) == Decoding(best_of=4, no_repeat_ngram_size=2, hint=True)
-
-
-def test_the_widest_search_and_as_many_texts_as_it_finds_are_taken() -> None:
-    wide: list[dict[str, Any]] = [{"num_beams": 16}, {"best_of": 16}, {"vocab": {**LIST, "search": {"width": 16}}}]
-    wide += [{"num_beams": 3, "n": 3}, {"best_of": 3, "n": 3}, {**SENTENCES, "n": 1}]
-    assert not any(decoding(**fields).is_plain for fields in wide)
-
-
-def test_texts_and_sentences_are_chosen_by_likelihood_unless_asked_otherwise() -> None:
-    searches: list[dict[str, Any]] = [{"best_of": 4, "vocab": LIST}, SENTENCES]
-    for fields in searches:
-        assert decoding(**fields).select == "likelihood"
-        vocab = {**fields["vocab"], "select": "posterior"}
-        assert decoding(**{**fields, "vocab": vocab}).select == "posterior"
-
-
-def test_a_text_goes_back_below_the_share_that_is_asked_for() -> None:
-    for asked, share in ((True, RESCUE_SHARE), (0.3, 0.3), (0.5, 0.5), (False, 0), (0, 0), (None, None)):
-        found = decoding(vocab={**LIST, "rescue": asked})
-        assert found.rescue == share
-        assert found.is_plain
-
-
-def test_the_model_is_told_of_its_vocabulary_as_the_service_or_the_request_says() -> None:
+def test_a_service_that_is_silent_tells_the_model_of_its_vocabulary_where_a_request_wants_it() -> None:
     silent = ChatRequestReader(SERVED, hint=False)
-    for vocab, by_default, by_a_silent_service in [
-        (None, False, False),
-        (LIST, True, False),
-        ({**LIST, "hint": True}, True, True),
-        ({**LIST, "hint": False}, False, False),
-    ]:
-        assert decoding(vocab=vocab).hint is by_default
-        assert silent.read(chat_body(vocab=vocab)).decoding.hint is by_a_silent_service
+    asked = (None, LIST, {**LIST, "hint": True})
+    assert [silent.read(chat_body(vocab=vocab)).decoding.hint for vocab in asked] == [False, False, True]
 
 
 class TestAuthor:

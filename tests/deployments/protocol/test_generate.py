@@ -10,7 +10,7 @@ from deployments.errors import EngineError
 from deployments.protocol.decoding import DEFAULT_SAMPLING
 from deployments.protocol.generate import read_generate, reshape_answer
 from deployments.protocol.reader import ChatRequest
-from tests.deployments.front import KEYS, LIMITS, MODEL, Front, assert_error, chat_body
+from tests.deployments.front import LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.protocol.readers import READER
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 
@@ -95,45 +95,27 @@ async def test_an_answer_that_nobody_reads_any_more_is_closed() -> None:
     assert closed.is_set()
 
 
-def ask(front: Front, prompt: Any = PROMPT, key: str | None = None, **fields: Any) -> Any:
-    with front.client(key) if key is not None else front.client() as client:
-        return client.post("/generate", json={"prompt": prompt, **fields})
+def ask(front: Front, prompt: Any = PROMPT, **fields: Any) -> Any:
+    return front.post("/generate", {"prompt": prompt, **fields})
 
 
 def test_a_prompt_is_answered_whole_and_as_a_stream(front: Front) -> None:
-    text = "".join(WORDS)
-    answer = ask(front, max_new_tokens=9)
+    text, answer, streamed = "".join(WORDS), ask(front, max_new_tokens=9), ask(front, stream=True)
     assert answer.json() == {"generated_text": text, "token_count": 3, "finish_reason": None}
     assert answer.headers["x-request-id"].startswith("req-")
-    streamed = ask(front, stream=True)
     assert streamed.headers["content-type"].startswith("text/event-stream")
     *events, done = [line.removeprefix("data: ") for line in streamed.text.split("\n\n") if line]
     assert done == "[DONE]"
     assert "".join(json.loads(event)["text"] for event in events) == text
-    assert json.loads(events[-1])["generated_text"] == text
-    assert json.loads(events[-1])["token_count"] == 3
+    assert json.loads(events[-1]).items() >= {"generated_text": text, "token_count": 3}.items()
     assert [call.body["messages"][0]["content"] for call in front.backend.calls] == [PROMPT] * 2
     assert all(call.is_closed for call in front.backend.calls)
-
-
-def test_a_prompt_has_a_list_and_a_key_as_a_chat_has(front: Front) -> None:
-    assert ask(front, key=KEYS["other"], **VOCABULARY).status_code == 200
-    [call] = front.backend.calls
-    assert call.vocabulary is not None
-    assert (call.vocabulary.n_words, call.caller.owner) == (1000, "other")
-    assert_error(ask(front, key="wrong"), 401, code="invalid_api_key")
 
 
 def test_errors_of_the_front_and_of_the_graph_have_the_names_of_this_route(front: Front) -> None:
     error = assert_error(ask(front, max_new_tokens=FEWEST_TOKENS - 1, **VOCABULARY), 400, param="max_new_tokens")
     assert error["message"].startswith("'max_new_tokens' must be at least")
-    assert_error(ask(front, " "), 400, param="prompt")
     assert_error(ask(front, "please refuse"), 400, code="context_length_exceeded")
-    assert_error(ask(front, "please be busy"), 503, code="overloaded")
-    assert_error(ask(front, "please fail"), 500, code="internal_error")
-    assert_error(ask(front, vocab_lang="xx", vocab_n_words=5), 400, param="vocab_lang", code="invalid_vocabulary")
-    with front.client() as client:
-        assert_error(client.get("/generate"), 405)
     broken = ask(front, "please fail later", stream=True)
     assert broken.text.count("data: ") == len(WORDS[:1]) + 1
     assert "internal_error" in broken.text

@@ -7,7 +7,7 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionReque
 from vllm.entrypoints.openai.completion.protocol import CompletionRequest as CompletionRequestOfVllm
 from vllm.entrypoints.serve.tokenize.protocol import TokenizeChatRequest, TokenizeCompletionRequest
 
-from deployments.contract import Decoding, num_prompts, prompts_of
+from deployments.contract import Decoding, VocabularySpec, num_prompts, prompts_of
 from deployments.errors import ApiError
 from deployments.protocol.decoding import DEFAULT_SAMPLING
 from deployments.protocol.generation import (
@@ -91,11 +91,6 @@ def test_what_is_not_supported_is_refused_by_its_name_and_may_be_null() -> None:
         assert read_completion(**{name: None}).body == read_completion().body
 
 
-def test_the_best_of_several_is_asked_for_as_openai_does() -> None:
-    assert read_completion(best_of=4, n=2).decoding == Decoding(best_of=4)
-    assert read_completion(best_of=1, n=1).decoding == Decoding()
-
-
 @pytest.mark.parametrize(("allowed", "usual"), [((), 16), ((8, 32, 64), 32), ((4, 8), 8)])
 def test_the_default_number_of_tokens_is_openais_or_one_that_is_allowed(allowed: tuple[int, ...], usual: int) -> None:
     reader = CompletionRequestReader(limited(allowed_new_tokens=allowed))
@@ -106,10 +101,10 @@ def test_the_default_number_of_tokens_is_openais_or_one_that_is_allowed(allowed:
 
 
 def test_a_vocabulary_goes_with_it_as_with_a_chat_without_a_line_for_the_model() -> None:
-    request = read_completion(vocab=VOCAB, logprobs=2)
-    assert request.vocabulary is not None
-    assert request.vocabulary.n_words == 1000
+    request = read_completion(vocab=VOCAB, logprobs=2, best_of=1)
+    assert request.vocabulary == VocabularySpec(lang="en", n_words=1000)
     assert request.decoding == Decoding(hint=False)
+    assert read_completion(best_of=4, n=2).decoding == Decoding(best_of=4)
     assert request.body.items() >= DEFAULT_SAMPLING.items()
 
 

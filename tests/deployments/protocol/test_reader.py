@@ -1,5 +1,3 @@
-"""What a chat request may say."""
-
 import pickle
 import time
 from typing import Any
@@ -15,7 +13,6 @@ from deployments.protocol.reader import ChatRequestReader, check_max_tokens
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.readers import (
     GOOD,
-    NO_OBJECTS,
     PREFILL,
     READER,
     TOOL,
@@ -29,12 +26,6 @@ from tests.deployments.protocol.readers import (
 from vocab.matching.structure.schema import StringKind
 
 VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
-
-
-@pytest.mark.parametrize("body", NO_OBJECTS)
-def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
-    with pytest.raises(BadRequestError):
-        READER.read(body)
 
 
 def test_null_is_the_same_as_nothing() -> None:
@@ -207,7 +198,6 @@ def test_either_budget_becomes_max_tokens_and_two_that_differ_are_refused() -> N
         body = read_chat(**fields).body
         assert body["max_tokens"] == 7
         assert "max_completion_tokens" not in body
-    assert refusal(max_tokens=7, max_completion_tokens=8).param == "max_completion_tokens"
 
 
 def test_a_budget_above_the_cap_is_refused_and_the_cap_named() -> None:
@@ -220,35 +210,26 @@ def test_older_names_beside_structured_outputs_are_ignored() -> None:
     assert not [name for name in body if name.startswith("guided_")]
 
 
-def test_a_vocabulary_is_taken_out_of_the_body() -> None:
+def test_a_vocabulary_is_taken_out_of_the_body_and_the_field_that_names_its_list_remembered() -> None:
     request = read_chat(**VOCABULARY)
-    assert request.vocabulary == VocabularySpec(lang="en", n_words=1000)
+    assert (request.vocabulary, request.list_param) == (VocabularySpec(lang="en", n_words=1000), "vocab_lang")
     assert request.body == read_chat(**DEFAULT_SAMPLING).body
-    assert read_chat().vocabulary is None
-
-
-def test_the_field_that_names_the_list_is_remembered_for_later_errors() -> None:
-    assert read_chat(**VOCABULARY).list_param == "vocab_lang"
     assert read_chat(vocab={"lang": "en"}).list_param == "vocab.lang"
     assert read_chat(vocab={"words": ["a"], "lang": "en"}).list_param == "vocab.words"
 
 
-def test_a_schema_beside_a_list_is_read_as_one_of_listed_words() -> None:
+def test_a_schema_beside_a_list_is_read_as_one_of_listed_words_or_named_by_its_pointer() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-    form = {"type": "json_schema", "json_schema": {"name": "sheet", "schema": schema}}
+    form: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "sheet", "schema": schema}}
     assert (found := listed_schema(read_chat(response_format=form, **VOCABULARY).body)) is not None
     assert found[0] == "response_format.json_schema.schema"
     assert found[1].kinds[1:] == (StringKind(),)
     assert listed_schema(read_chat(**VOCABULARY).body) is None
     assert listed_schema(read_chat(response_format={"type": "text"}, **VOCABULARY).body) is None
-
-
-def test_a_schema_that_no_list_can_write_is_named_by_its_pointer() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string", "format": "date"}}}
-    form: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    dated = {**schema, "properties": {"a": {"type": "string", "format": "date"}}}
+    form["json_schema"] = {"name": "x", "schema": dated}
     error = refusal(response_format=form, **VOCABULARY)
-    assert (error.status, error.code) == (400, "invalid_schema")
-    assert "#/properties/a/format" in error.message
+    assert (error.status, error.code, "#/properties/a/format" in error.message) == (400, "invalid_schema", True)
 
 
 def test_an_answer_that_was_begun_can_be_continued_by_words_of_a_list() -> None:
@@ -328,17 +309,7 @@ def test_a_reader_and_what_it_read_can_be_sent_to_another_process() -> None:
 
 
 def test_what_stays_inside_a_list_can_be_combined_with_a_vocabulary() -> None:
-    fields: dict[str, Any] = {
-        "logit_bias": {"17": -100.0},
-        "min_tokens": 5,
-        "thinking_token_budget": 5,
-        "return_token_ids": True,
-        "n": 4,
-        "stop": ["end"],
-        "seed": 1,
-        "logprobs": True,
-        "response_format": {"type": "json_object"},
-    }
-    for name, value in fields.items():
-        assert read_chat(**{name: value}, **VOCABULARY).body[name] == value
+    names = "logit_bias min_tokens thinking_token_budget return_token_ids n stop seed logprobs response_format"
+    for name in names.split():
+        assert read_chat(**{name: dict(GOOD)[name]}, **VOCABULARY).body[name] == dict(GOOD)[name]
     assert read_chat(stop="end").body["stop"] == ["end"]

@@ -19,7 +19,6 @@ from tests.deployments.protocol.readers import (
     BEGUN,
     CANARY,
     COMPLETIONS,
-    NO_OBJECTS,
     PREFILL,
     READER,
     Fault,
@@ -403,7 +402,8 @@ def test_each_fault_is_refused_by_its_field_in_a_sentence_about_it() -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_a_body_is_an_object(name: str) -> None:
     read, good = READERS[name]
-    assert not refused_otherwise((({"body": body}, "", "JSON object") for body in NO_OBJECTS), lambda body: read(body))
+    bodies: list[Any] = [None, [], 1, "chat", True, [{}]]
+    assert not refused_otherwise((({"body": body}, "", "JSON object") for body in bodies), lambda body: read(body))
     assert name == "worksheets" or read(good)
 
 

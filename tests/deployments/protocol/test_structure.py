@@ -119,7 +119,6 @@ class Tree(BaseModel):
 
 
 FRIENDLY: list[dict[str, Any]] = [
-    Leaf.model_json_schema(),
     Tree.model_json_schema(),
     {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}, "required": ["children"]},
     {"properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["next"]},

@@ -1,5 +1,3 @@
-"""What a request may say of its vocabulary."""
-
 from typing import Any
 
 import pytest
@@ -11,7 +9,6 @@ from deployments.settings.limits import MAX_LIST_BYTES, MAX_PROMPT_CHARS
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.readers import read_chat, refusal
 from vocab.options import ListOptions
-from vocab.text.changes import ListChanges
 
 
 def spec(**members: Any) -> VocabularySpec:
@@ -20,30 +17,51 @@ def spec(**members: Any) -> VocabularySpec:
     return vocabulary
 
 
-def test_a_list_by_name_has_all_its_words_and_the_default_options() -> None:
-    assert spec(lang="es") == VocabularySpec(lang="es")
-    assert spec(lang="es", words=None, unit=None, extra_words=[]) == VocabularySpec(lang="es")
+OPTIONS = {"case": "listed", "numbers": True, "punctuation": "basic", "layout": "lines", "end": "sentence"}
+SPECIFICATIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"lang": "es", "words": None, "unit": None, "extra_words": []}, {"lang": "es"}),
+    *(
+        (members, members)
+        for members in (
+            {"lang": "es"},
+            {"lang": "es", "n_words": 1000},
+            {"lang": "es", "unit": "lemma", "safe": False, **OPTIONS},
+            {"lang": "es", "punctuation": "none", "end": "word"},
+            {"lang": "es", "end": "word"},
+            {"lang": "es", "possessive": False},
+            {"lang": "en", "possessive": True},
+            {"words": ("cat",), "lang": "en-GB", "possessive": True},
+            {"words": ("sol", "mar"), "n_words": 1},
+            {"words": ("l'", "eau"), "lang": "fr"},
+            {"words": ("中",), "lang": "ja_n5", "segmentation": "any"},
+        )
+    ),
+    ({"lang": "es", "punctuation": "none"}, {"lang": "es", "punctuation": "none", "end": "word"}),
+    ({"lang": "es", "punctuation": "basic"}, {"lang": "es", "punctuation": "basic", "end": "sentence"}),
+    # A level is a number of words, or a list whose language may be left out.
+    ({"lang": "es", "level": "top-500"}, {"lang": "es", "n_words": 500}),
+    ({"level": "ngsl-2"}, {"lang": "en", "level": "ngsl-2"}),
+    (
+        {"level": "top-1000", "lang": "zh-TW", "segmentation": "any"},
+        {"lang": "zh-TW", "n_words": 1000, "segmentation": "any"},
+    ),
+    # Words arrive clean.
+    (
+        {"words": [" cafe\u0301 ", "a  b", "café"], "extra_words": ["Ana", "Ana"], "exclude_words": ["no"]},
+        {"words": ("café", "a b"), "extra_words": ("Ana",), "exclude_words": ("no",)},
+    ),
+]
+"""The members of ``vocab``, and what they become."""
+
+
+def test_every_member_reaches_the_specification() -> None:
+    for members, expected in SPECIFICATIONS:
+        given = {name: list(value) if isinstance(value, tuple) else value for name, value in members.items()}
+        assert spec(**given) == VocabularySpec(**expected), members
     assert read_chat(vocab=None).vocabulary is None
+    assert read_chat(vocab_lang="es", vocab_n_words=5).vocabulary == VocabularySpec(lang="es", n_words=5)
     assert spec(lang="es").options == ListOptions(punctuation="standard", end="sentence") == USUAL_OPTIONS
-    assert spec(lang="es").changes == ListChanges()
-    assert spec(lang="es", n_words=1000) == VocabularySpec(lang="es", n_words=1000)
-
-
-def test_without_marks_an_answer_ends_with_a_word_and_otherwise_with_a_sentence() -> None:
-    assert spec(lang="es", punctuation="none").end == "word"
-    assert spec(lang="es", punctuation="none", end="word").end == "word"
-    assert spec(lang="es", punctuation="basic").end == "sentence"
-    assert spec(lang="es", end="word").end == "word"
-    flat = read_chat(vocab_lang="es", vocab_n_words=5).vocabulary
-    assert flat is not None
-    assert (flat.punctuation, flat.end) == ("standard", "sentence")
-
-
-def test_every_option_reaches_the_specification() -> None:
-    options = {"case": "listed", "numbers": True, "punctuation": "basic", "layout": "lines", "end": "sentence"}
-    made = spec(lang="es", unit="lemma", safe=False, **options)
-    assert (made.unit, made.safe) == ("lemma", False)
-    assert made.options == ListOptions("listed", "lines", True, "basic", "sentence")
+    assert spec(lang="es", **OPTIONS).options == ListOptions("listed", "lines", True, "basic", "sentence")
 
 
 def test_a_prompt_is_the_last_user_message_as_far_as_it_is_no_pasted_text() -> None:
@@ -61,31 +79,6 @@ def test_a_prompt_is_the_last_user_message_as_far_as_it_is_no_pasted_text() -> N
     assert prompt(first) is prompt(first, prompt_words=False) is None
 
 
-def test_a_segmentation_reaches_the_specification_of_a_language_without_spaces() -> None:
-    assert spec(lang="zh").segmentation == "longest"
-    assert spec(words=["中"], lang="ja_n5", segmentation="any").options.segmentation == "any"
-    assert spec(level="top-1000", lang="zh-TW", segmentation="any").options.segmentation == "any"
-
-
-def test_the_possessive_is_asked_for_or_left_to_the_list() -> None:
-    asked = {True: spec(lang="en", possessive=True), False: spec(lang="es", possessive=False), None: spec(lang="en")}
-    assert {one: made.options.possessive for one, made in asked.items()} == {one: one for one in asked}
-    assert spec(words=["cat"], lang="en-GB", possessive=True).options.possessive is True
-
-
-def test_a_list_of_ones_own_needs_no_language() -> None:
-    made = spec(words=["sol", "mar"], n_words=1)
-    assert (made.words, made.lang, made.n_words) == (("sol", "mar"), None, 1)
-    assert spec(words=["l'", "eau"], lang="fr").lang == "fr"
-
-
-def test_words_arrive_clean() -> None:
-    made = spec(words=[" cafe\u0301 ", "a  b", "café"], extra_words=["Ana", "Ana"], exclude_words=["no"])
-    assert made.words == ("café", "a b")
-    assert made.changes == ListChanges(("Ana",), ("no",))
-    assert len({spec(words=["a", "b"], end="sentence"), spec(end="sentence", words=["a", "b "])}) == 1
-
-
 @pytest.mark.parametrize("member", ["words", "extra_words", "exclude_words"])
 def test_an_entry_that_cannot_be_a_word_is_named(member: str) -> None:
     entries: list[Any] = [
@@ -100,13 +93,7 @@ def test_an_entry_that_cannot_be_a_word_is_named(member: str) -> None:
 def test_a_list_is_bounded_in_bytes_too() -> None:
     words = [f"ñ{'a' * 98}{number:05}"[:100] for number in range(MAX_LIST_BYTES // 101)]
     assert spec(words=words)
-    assert "1048576 bytes together" in refusal(vocab={"words": [*words, *words[:200]]}).message
-
-
-def test_a_level_is_a_number_of_words_or_a_list_whose_language_may_be_left_out() -> None:
-    assert spec(lang="es", level="top-500") == spec(lang="es", n_words=500)
-    asked = spec(level="ngsl-2")
-    assert (asked.lang, asked.level, asked.n_words) == ("en", "ngsl-2", None)
+    assert "1048576 bytes together" in refusal(vocab={"words": [*words, *words[:50]]}).message
 
 
 @pytest.mark.parametrize(

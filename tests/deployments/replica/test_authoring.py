@@ -91,10 +91,6 @@ async def test_the_answer_says_which_required_words_came_and_counts_its_sentence
     assert block(items)["must_use"] == [{"word": "river", "count": 1, "used": 1}]
 
 
-def test_only_what_was_asked_is_named() -> None:
-    assert AuthorControls(max_sentences=3).fields == ["vocab.max_sentences"]
-
-
 async def test_required_words_are_likelier_as_they_are_written_in_the_language(
     world: ReplicaWorld, listed: ResolvedVocabulary
 ) -> None:

@@ -18,7 +18,7 @@ from deployments.replica.engine.health import check_context
 from deployments.replica.prompt import hint_line
 from deployments.settings.service import Settings
 from tests.deployments.replica.toy_engine import Said
-from tests.deployments.replica.world import MODEL, SAMPLE, WORDS, ReplicaWorld, block, parts, read, refusal
+from tests.deployments.replica.world import MODEL, WORDS, ReplicaWorld, block, parts, read, refusal
 from vocab.matching.log_mass import UNMASKED_TOP, mark
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
@@ -147,21 +147,6 @@ async def test_the_matcher_keeps_the_least_tokens_and_vllm_does_not(world: Repli
     assert world.params.min_tokens == 5
 
 
-async def test_a_grammar_has_neither_states_nor_rules_against_runs(xgrammar: ReplicaWorld) -> None:
-    asked: list[tuple[str, Decoding, dict[str, Any]]] = [
-        ("min_tokens", SAMPLE, {"min_tokens": 5}),
-        ("continue_final_message", SAMPLE, begun("A zebra")),
-        ("num_beams", Decoding(num_beams=4), {}),
-        ("vocab", SAMPLE, {"prompt": "The cat. "}),
-    ]
-    for param, how, fields in asked:
-        error = refusal(await xgrammar.ask(xgrammar.vocabulary, how, **fields))
-        assert (error.status, error.param) == (400, param)
-    assert not xgrammar.engine.requests
-    xgrammar.engine.said = [TEXT]
-    assert parts(await xgrammar.ask(xgrammar.vocabulary, Decoding())) == ["The cat sat."]
-
-
 async def test_an_error_of_the_service_is_told_as_it_is(world: ReplicaWorld) -> None:
     world.engine.failure = ConflictError("It is being replaced.", "model", "being_replaced")
     for vocabulary in (None, world.vocabulary):
@@ -178,16 +163,6 @@ async def test_a_failure_of_the_engine_tells_nothing_and_ends_a_stream(world: Re
         error = items[-1]
         assert (error.status, "secret" in str(items)) == (500, False)
         assert DONE not in items
-
-
-async def test_token_ids_cannot_be_had_where_text_may_be_trimmed(world: ReplicaWorld) -> None:
-    error = refusal(await world.ask(world.vocabulary, stop=["x"], return_token_ids=True))
-    assert (error.status, error.param) == (400, "return_token_ids")
-
-
-async def test_a_model_without_chat_template_cannot_chat(mute: ReplicaWorld) -> None:
-    error = refusal(await mute.ask())
-    assert (error.status, error.code) == (400, "no_chat_template")
 
 
 TEMPLATE = """{% for message in messages if message.role != 'system' %}<|im_start|>{{ message.role }}
@@ -280,10 +255,30 @@ async def test_what_does_not_fit_behind_the_clients_own_text_is_no_answer(world:
         assert refusal(await world.ask(listed, **begun(text))).code == "unlisted_text"
 
 
-async def test_a_text_that_breaks_off_inside_a_word_cannot_be_continued(world: ReplicaWorld) -> None:
-    error = refusal(await world.ask(world.vocabulary, **begun("The ca")))
-    assert (error.status, error.param) == (400, "messages")
-    assert "breaks off inside a word: 'ca'" in error.message
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("world", {"stop": ["x"], "return_token_ids": True}, "return_token_ids", "where the text may be trimmed"),
+    ("world", begun("The ca"), "messages", "breaks off inside a word: 'ca'"),
+    ("mute", {}, "model", "has no chat template"),
+    ("xgrammar", {"min_tokens": 5}, "min_tokens", "mask engine is xgrammar"),
+    ("xgrammar", {"prompt": "The cat. "}, "vocab", "mask engine is xgrammar"),
+    ("thinker", begun("A zebra"), "continue_final_message", "thinks before it answers"),
+    ("thinker", {"return_token_ids": True}, "return_token_ids", "thinks before it answers"),
+    ("thinker", {"prompt": "The cat. "}, "vocab", "thinks before it answers"),
+]
+"""A replica, the fields of a request in its list, the one that is named, and a part of what is said."""
+
+
+async def test_what_a_replica_cannot_do_is_refused_by_its_name(request: pytest.FixtureRequest) -> None:
+    for name, fields, param, part in REFUSED:
+        one: ReplicaWorld = request.getfixturevalue(name)
+        error = refusal(await one.ask(one.vocabulary, **fields))
+        assert (error.status, error.param, part in error.message) == (400, param, True), (name, fields)
+        assert not one.engine.requests
+
+
+async def test_a_grammar_has_no_rules_against_runs(xgrammar: ReplicaWorld) -> None:
+    xgrammar.engine.said = [TEXT]
+    assert parts(await xgrammar.ask(xgrammar.vocabulary, Decoding())) == ["The cat sat."]
 
 
 THOUGHTS = "Zebras? No; none of the list."
@@ -323,18 +318,6 @@ async def test_part_of_the_budget_is_kept_for_the_answer(thinker: ReplicaWorld) 
         assert thinker.reference.max_tokens == max_tokens
 
 
-async def test_what_would_not_be_told_from_thoughts_is_refused(thinker: ReplicaWorld) -> None:
-    asked: dict[str, Any] = {
-        "continue_final_message": begun("A zebra"),
-        "logprobs": {"logprobs": True},
-        "return_token_ids": {"return_token_ids": True},
-        "vocab": {"prompt": "The cat. "},
-    }
-    for param, fields in asked.items():
-        error = refusal(await thinker.ask(thinker.vocabulary, **fields))
-        assert (error.status, error.param) == (400, param)
-
-
 def talk(*texts: str) -> list[dict[str, str]]:
     roles = ["system", "user", "assistant", "user"]
     return [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
@@ -355,7 +338,9 @@ async def test_an_answer_says_how_many_messages_it_left_out(small: ReplicaWorld,
     assert parts(await small.ask(stream=stream)) == ['"input_overflow": 1']
 
 
-async def test_what_cannot_be_shortened_is_the_error_of_before(world: ReplicaWorld, small: ReplicaWorld) -> None:
+async def test_what_cannot_or_may_not_be_shortened_is_the_error_of_before(
+    world: ReplicaWorld, small: ReplicaWorld
+) -> None:
     too_long = talk("Be kind.", "short", "small", "x " * 50)
     long = talk("Be kind.", "one " * 600, "two " * 600, "three")
     for one, messages in ((small, too_long), (world, long)):

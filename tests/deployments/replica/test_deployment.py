@@ -1,5 +1,3 @@
-"""What the replica puts around an answer."""
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
@@ -95,13 +93,12 @@ async def sequences(world: ReplicaWorld) -> float:
     return number
 
 
-def refuse(*_: object, **__: object) -> None:
-    raise OSError("You are trying to access a gated repo.")
-
-
 def test_a_model_that_cannot_be_read_without_a_token_is_told_with_the_ways_to_give_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("You are trying to access a gated repo.")
+
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
     for model, token, is_told in (("some/model", "", True), ("some/model", "hf_x", False), (str(tmp_path), "", False)):
         monkeypatch.setenv("HF_TOKEN", token)

@@ -1,8 +1,9 @@
 """What leaves of what an engine writes in a list: whole words and sentences, at once and in the parts of a stream."""
 
 import re
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,17 +24,15 @@ LINES = ListOptions(layout="lines", punctuation="none")
 shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-class Gate:
+@cache
+def listed(world: ReplicaWorld, options: ListOptions, lang: str) -> ResolvedVocabulary:
+    return world.add_list(LISTS[lang], lang, options)
+
+
+class Gate(NamedTuple):
     """A list in a replica whose engine says what a test wants."""
 
-    def __init__(self, world: ReplicaWorld) -> None:
-        self.world = world
-        self._lists: dict[tuple[str, ListOptions], ResolvedVocabulary] = {}
-
-    def listed(self, options: ListOptions, lang: str) -> ResolvedVocabulary:
-        if (lang, options) not in self._lists:
-            self._lists[lang, options] = self.world.add_list(LISTS[lang], lang, options)
-        return self._lists[lang, options]
+    world: ReplicaWorld
 
     async def ask(
         self, *said: Said, options: ListOptions = DEFAULT_OPTIONS, lang: str = "en", **fields: Any
@@ -41,28 +40,23 @@ class Gate:
         self.world.engine.said = said
         stops = [one.stop_reason for one in said if one.stop_reason is not None]
         asked: dict[str, Any] = {"n": len(said), **({"stop": stops} if stops else {}), "max_tokens": 500, **fields}
-        return await self.world.ask(self.listed(options, lang), Decoding(no_repeat_ngram_size=0), **asked)
+        return await self.world.ask(listed(self.world, options, lang), Decoding(no_repeat_ngram_size=0), **asked)
 
     async def streamed(self, *texts: str, stopped: str | None = None, finish: str = "stop", **fields: Any) -> list[str]:
         """The parts that a text is sent in; ``stopped`` is the stop string that ended it."""
         return parts(await self.ask(Said(texts, finish, stopped), stream=True, **fields))
 
 
-@pytest.fixture(scope="module")
-def gates() -> dict[int, Gate]:
-    return {}
-
-
 @pytest.fixture
-def gate(world: ReplicaWorld, gates: dict[int, Gate]) -> Gate:
+def gate(world: ReplicaWorld) -> Gate:
     """One whose texts nothing cuts but a stop string."""
-    return gates.setdefault(id(world), Gate(world))
+    return Gate(world)
 
 
 @pytest.fixture
-def cutting(xgrammar: ReplicaWorld, gates: dict[int, Gate]) -> Gate:
+def cutting(xgrammar: ReplicaWorld) -> Gate:
     """One whose texts ``max_tokens`` may cut too."""
-    return gates.setdefault(id(xgrammar), Gate(xgrammar))
+    return Gate(xgrammar)
 
 
 STOPPED = (

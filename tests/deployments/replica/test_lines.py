@@ -63,22 +63,15 @@ async def test_lines_in_a_row_ask_once_for_their_list(world: ReplicaWorld, monke
     assert [spec.n_words for spec in world.lists.asked] == [11, 12]
 
 
-@pytest.fixture
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_engine_is_given_nothing_and_no_line_is_blamed(
+    world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch_line, "_REPLACED_WAIT_S", 0.0)
-
-
-@pytest.mark.usefixtures("_at_once")
-async def test_a_dead_engine_is_given_nothing_and_no_line_is_blamed(world: ReplicaWorld) -> None:
-    world.engine.errored = True
-    assert isinstance(await world.line(), NotStartedError)
-    assert not world.engine.requests
-
-
-@pytest.mark.usefixtures("_at_once")
-async def test_a_list_that_nobody_can_be_asked_for_is_no_fault_of_the_line(world: ReplicaWorld) -> None:
+    # Nor for a list that nobody can be asked for.
     world.lists.failure = OverloadedError("The word lists cannot be reached now.")
     assert isinstance(await world.line(vocab_lang="en", vocab_n_words=7), NotStartedError)
+    world.engine.errored = True
+    assert isinstance(await world.line(), NotStartedError)
     assert not world.engine.requests
 
 

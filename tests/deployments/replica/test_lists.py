@@ -35,15 +35,12 @@ async def answered(world: ReplicaWorld, vocabulary: ResolvedVocabulary, *texts: 
     return found
 
 
-def of_words(vocabulary: ResolvedVocabulary, n_words: int) -> ResolvedVocabulary:
-    return vocabulary.model_copy(update={"n_words": n_words})
-
-
 async def test_an_artefact_is_fetched_once_for_all_who_want_it(world: ReplicaWorld) -> None:
     listed = world.add_list(WORDS, "es")
     world.store.discard(listed.digest)
     world.engine.said = [Said(("the sat",))]
-    answers = await asyncio.gather(*(world.ask(of_words(listed, n_words)) for n_words in (1, 2, 3, 1, 2, 3)))
+    asked = [listed.model_copy(update={"n_words": n_words}) for n_words in (1, 2, 3, 1, 2, 3)]
+    answers = await asyncio.gather(*map(world.ask, asked))
     assert world.lists.fetched == [listed.digest]
     assert world.store.has(listed.digest)
     assert [isinstance(item, dict) for [item] in answers] == [False, False, True] * 2

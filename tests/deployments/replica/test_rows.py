@@ -57,12 +57,13 @@ async def test_rows_come_in_the_order_of_the_prompts_and_some_are_in_the_engine_
     assert {options["priority"] for *_, options in engine.engine.requests} == {1}, "chats would wait for rows"
 
 
-async def test_one_prompt_may_come_as_a_list_of_one_or_as_text(engine: ReplicaWorld) -> None:
+async def test_one_prompt_may_come_as_a_list_of_one_or_as_text_and_keys_share_nothing(engine: ReplicaWorld) -> None:
     text = engine.tokenizer.decode([1000])
-    for prompt, last in (([1, 5], 5), ([[1, 5]], 5), (text, 1000)):
-        first, group = await engine.items(asked(prompt))
+    for prompt, last, owner in (([1, 5], 5, "alice"), ([[1, 5]], 5, "bob"), (text, 1000, "bob")):
+        first, group = await engine.items(asked(prompt, owner))
         assert first["shape"] == [1, NUM_TOKENS]
         np.testing.assert_array_equal(group[0], row(last).astype(np.float32))
+    assert len(engine.engine.salts) == 2
 
 
 async def test_the_likeliest_tokens_are_in_order(engine: ReplicaWorld) -> None:
@@ -70,12 +71,6 @@ async def test_the_likeliest_tokens_are_in_order(engine: ReplicaWorld) -> None:
     assert first["shape"] == [2, 2]
     assert (tokens[0].tolist(), logprobs[0].tolist()) == ([0, 1], [0, -1])
     assert (tokens[1][0], logprobs[1][0], logprobs.dtype, tokens.dtype) == (9, 0, np.float32, np.int32)
-
-
-async def test_keys_do_not_share_what_the_engine_keeps_of_prompts(engine: ReplicaWorld) -> None:
-    for owner in ("alice", "bob"):
-        await engine.items(asked([1, 2], owner))
-    assert len(engine.engine.salts) == 2
 
 
 async def test_given_tokens_are_scored_by_one_reading_and_no_number_is_infinite(engine: ReplicaWorld) -> None:

@@ -24,19 +24,22 @@ ASKED: dict[str, tuple[Decoding, dict[str, Any]]] = {
     "stream_options.token_details": (Decoding(), {"stream_options": {"token_details": True}}),
     "response_format": (Decoding(), {"response_format": {"type": "json_object"}}),
     "tools": (Decoding(), {"tools": TOOLS, "tool_choice": "required"}),
+    "min_tokens": (Decoding(), {"min_tokens": 5}),
+    "continue_final_message": (Decoding(), {"continue_final_message": True}),
+    "logprobs": (Decoding(), {"logprobs": True}),
     "nothing": (Decoding(hint=True), {"response_format": {"type": "text"}, "tools": TOOLS, "tool_choice": "none"}),
 }
 STATES = {"num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"}
 SCORES = {"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score", "stream_options.token_details"}
-JSON = {"response_format", "tools"}
+JSON = {"response_format", "tools", "continue_final_message"}
 THINKS: list[dict[str, Any]] = [
     {"reasoning_parser": "some"}, {"structured_outputs_config": {"reasoning_parser": "some"}},
 ]  # fmt: skip
 DRAFTS = {"speculative_config": {"method": "ngram"}}
 RULED_OUT: list[tuple[dict[str, Any], bool, set[str], set[str]]] = [
     ({}, True, set(), set()),
-    ({"mask_engine": "xgrammar"}, True, STATES | JSON, set()),
-    *(({"engine_kwargs": kwargs}, True, SCORES | JSON, SCORES) for kwargs in THINKS),
+    ({"mask_engine": "xgrammar"}, True, STATES | JSON | {"min_tokens"}, set()),
+    *(({"engine_kwargs": kwargs}, True, SCORES | JSON | {"logprobs"}, SCORES) for kwargs in THINKS),
     ({"engine_kwargs": DRAFTS}, True, SCORES, SCORES),
     ({}, False, SCORES, set()),
 ]

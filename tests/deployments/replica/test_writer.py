@@ -16,7 +16,6 @@ from tests.deployments.replica.world import BODY, ReplicaWorld, read
 CALL = '<tool_call>\n{"name": "say", "arguments": {"text": "the cat"}}\n</tool_call>'
 TOOL = {"type": "function", "function": {"name": "say", "parameters": {"type": "object", "properties": {}}}}
 NAMED = {"type": "function", "function": {"name": "say"}}
-USAGE = {"include_usage": True}
 THOUGHT = ("Here is my thought process:", " a cat is old.", " Here is my response:", " ")
 
 REQUESTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -57,61 +56,53 @@ def comparable(answer: Any) -> Any:
     return [comparable(one) for one in answer] if isinstance(answer, list) else answer
 
 
-async def of_vllm(serving: Any, create: str, request: Any) -> list[Any]:
-    made = await getattr(serving, create)(request)
-    if not request.stream:
-        return [made.model_dump(mode="json")]
-    return [json.loads(one) for one in re.findall(r"data: (\{.*\})\n\n", "".join([event async for event in made]))]
+async def assert_as_vllm_has_it(
+    world: ReplicaWorld, said: list[Said], fields: dict[str, Any], *, is_chat: bool = True
+) -> None:
+    asked = (
+        {**BODY, "temperature": 1.0, **fields} if is_chat else {"model": BODY["model"], "temperature": 1.0, **fields}
+    )
+    world.engine.said = said
+    ours, error = read(await world.ask(**asked))
+    assert error is None
+    if is_chat:
+        made = await serving_chat(world.replica).create_chat_completion(ChatCompletionRequest(**asked))
+    else:
+        made = await serving_completion(world.replica).create_completion(CompletionRequest(**asked))
+    if fields["stream"]:
+        theirs = [
+            json.loads(one) for one in re.findall(r"data: (\{.*\})\n\n", "".join([event async for event in made]))
+        ]
+    else:
+        theirs = [made.model_dump(mode="json")]
+    for events in () if is_chat else (ours, theirs):
+        # Several prompts are answered at once, in no order.
+        events.sort(key=lambda event: [choice["index"] for choice in event["choices"]] or [99])
+    assert comparable(ours) == comparable(theirs)
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("counts", [False, True], ids=["", "counts"])
+def counted(**options: Any) -> dict[str, Any]:
+    return {"stream": True, "stream_options": {"include_usage": True, **options}}
+
+
+@pytest.mark.parametrize("options", [{"stream": False}, counted(), counted(continuous_usage_stats=True)], ids=str)
 @pytest.mark.parametrize("name", REQUESTS)
-async def test_a_chat_is_as_vllm_has_it(caller: ReplicaWorld, name: str, stream: bool, counts: bool) -> None:
+async def test_a_chat_is_as_vllm_has_it(caller: ReplicaWorld, name: str, options: dict[str, Any]) -> None:
     said, fields = REQUESTS[name]
-    options = {"stream_options": USAGE | {"continuous_usage_stats": counts}} if stream else {}
-    asked = {**BODY, "max_tokens": 99, "temperature": 1.0, **fields, "stream": stream, **options}
-    caller.engine.said = [Said(said) for _ in range(fields.get("n", 1))]
-    ours, error = read(await caller.ask(**asked))
-    assert error is None
-    theirs = await of_vllm(serving_chat(caller.replica), "create_chat_completion", ChatCompletionRequest(**asked))
-    assert comparable(ours) == comparable(theirs)
+    texts = [Said(said) for _ in range(fields.get("n", 1))]
+    await assert_as_vllm_has_it(caller, texts, {"max_tokens": 99, **fields, **options})
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("options", [{"stream": False}, counted(continuous_usage_stats=True)], ids=["whole", "stream"])
 @pytest.mark.parametrize("shown", [False, True], ids=["hidden", "shown"])
-async def test_thoughts_are_as_vllm_has_them(thinker: ReplicaWorld, stream: bool, shown: bool) -> None:
-    counts = {"continuous_usage_stats": True}
-    options = {"stream_options": USAGE | counts} if stream else {}
-    asked: dict[str, Any] = {
-        **BODY,
-        "temperature": 1.0,
-        "n": 2,
-        "include_reasoning": shown,
-        "stream": stream,
-        **options,
-    }
-    thinker.engine.said = [Said((*THOUGHT, "The cat ", "sat.")), Said(THOUGHT[:2], "length")]
-    ours, error = read(await thinker.ask(**asked))
-    assert error is None
-    theirs = await of_vllm(serving_chat(thinker.replica), "create_chat_completion", ChatCompletionRequest(**asked))
-    assert comparable(ours) == comparable(theirs)
+async def test_thoughts_are_as_vllm_has_them(thinker: ReplicaWorld, options: dict[str, Any], shown: bool) -> None:
+    texts = [Said((*THOUGHT, "The cat ", "sat.")), Said(THOUGHT[:2], "length")]
+    await assert_as_vllm_has_it(thinker, texts, {"n": 2, "include_reasoning": shown, **options})
 
 
-def by_choice(events: list[Any]) -> list[Any]:
-    """Several prompts are answered at once, in no order."""
-    return sorted(events, key=lambda event: [choice["index"] for choice in event["choices"]] or [99])
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("options", [{"stream": False}, counted()], ids=["whole", "stream"])
 @pytest.mark.parametrize("name", COMPLETIONS)
-async def test_a_completion_is_as_vllm_has_it(caller: ReplicaWorld, name: str, stream: bool) -> None:
+async def test_a_completion_is_as_vllm_has_it(caller: ReplicaWorld, name: str, options: dict[str, Any]) -> None:
     said, fields = COMPLETIONS[name]
-    options: dict[str, Any] = {"stream_options": USAGE} if stream else {}
-    asked = {"model": BODY["model"], "prompt": "The", "max_tokens": 9, "temperature": 1.0, **fields, "stream": stream}
-    caller.engine.said = [Said(said) for _ in range(fields.get("n", 1))]
-    ours, error = read(await caller.ask(**asked, **options))
-    assert error is None
-    request = CompletionRequest(**asked, **options)
-    theirs = await of_vllm(serving_completion(caller.replica), "create_completion", request)
-    assert comparable(by_choice(ours)) == comparable(by_choice(theirs))
+    texts = [Said(said) for _ in range(fields.get("n", 1))]
+    await assert_as_vllm_has_it(caller, texts, {"prompt": "The", "max_tokens": 9, **fields, **options}, is_chat=False)

@@ -59,8 +59,6 @@ class ToyEngine:
         """Of all requests."""
         self._log_p: dict[tuple[int, int], Any] = {}
         self.num_running = 0
-        self.num_given = 0
-        """Tokens that were taken of all answers."""
         self.num_answers = math.inf
         """After so many it answers no more."""
         self.failure: Exception | None = None
@@ -89,8 +87,6 @@ class ToyEngine:
             late: RequestOutput | None = None
             is_delta = params.output_kind == RequestOutputKind.DELTA
             for output in _as_asked(made, params.output_kind):
-                is_cumulative = params.output_kind == RequestOutputKind.CUMULATIVE
-                self.num_given += 1 if is_cumulative else len(output.token_ids)
                 one = RequestOutput(request_id, None, prompt["prompt_token_ids"], None, [output], output.finished())
                 if late is None:
                     late = one

@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.serve.config import AutoscalingConfig
 
+from deployments.replica.engine.autoscaling import POLICY, autoscaling_config
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.service import Settings, SettingsError, cache_dir
+from deployments.settings.types import REPLACED
 
 A = digest_of(b"a key of alice's")
 B = digest_of(b"a key of bob's")
@@ -14,18 +17,6 @@ B = digest_of(b"a key of bob's")
 
 def load(environment: dict[str, str] | None = None, **args: object) -> Settings:
     return Settings.load({"secret_token": "a key", **args}, environment or {})
-
-
-def test_the_environment_overrides_secret_files_which_override_yaml_which_overrides_the_defaults(
-    tmp_path: Path,
-) -> None:
-    for name in ("PREBUILD_PREFIX", "WORDBOUND_MAX_SEQUENCES"):
-        (tmp_path / name).write_text("60\n")
-    environment = {"MAX_INPUT_TOKENS": "100", "PREBUILD_PREFIX": "50", "SECRETS_DIR": str(tmp_path)}
-    settings = load(environment, prebuild_prefix=70, max_sequences=70, max_queued_requests=70)
-    assert settings.limits.max_input_tokens == 100
-    assert (settings.prebuild_prefix, settings.max_sequences, settings.max_queued_requests) == (50, 60, 70)
-    assert load().limits.max_input_tokens != 100
 
 
 def test_any_setting_comes_from_a_variable_with_the_prefix() -> None:
@@ -83,14 +74,11 @@ def test_settings_travel_to_another_process_as_they_are(monkeypatch: pytest.Monk
     assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301
 
 
-def test_the_pages_that_may_ask_are_named_in_the_yaml_file_or_in_a_variable() -> None:
+def test_pages_are_named_in_yaml_or_a_variable_and_a_model_in_a_folder_for_the_folder() -> None:
     pages = ("https://app.example.com", "http://localhost:3000")
     assert load(cors_origins=list(pages)).cors_origins == pages
     assert load({"WORDBOUND_CORS_ORIGINS": ", ".join(pages)}).cors_origins == pages
     assert load(cors_origins="*").cors_origins == ("*",)
-
-
-def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
     assert load(model_name="/models/tiny/").model_id == "tiny"
     assert load(model_name="/models/tiny", model_id="mine").model_id == "mine"
 
@@ -123,14 +111,30 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         ({}, {"ARTEFACT_STORE": "magic://lists"}, ["ARTEFACT_STORE='magic://lists'", "fsspec"]),
         ({}, {"MASK_ENGINE": "magic"}, ["MASK_ENGINE='magic'", "'automaton' or 'xgrammar'"]),
         ({}, {"MAX_INPUT_TOKENS": "-1"}, ["MAX_INPUT_TOKENS='-1'", "greater than or equal to 1"]),
-        ({}, {"ALLOWED_MAX_NEW_TOKENS": "16;256"}, ["ALLOWED_MAX_NEW_TOKENS='16;256'", "commas"]),
-        ({"autoscaling": {"min_replicas": 2, "max_replicas": 1}}, {}, ["autoscaling=", "max_replicas"]),
-        ({"autoscaling": {"max_replica": 2}}, {}, ["autoscaling.max_replica: unknown", "known are aggregation_fun"]),
+        *(
+            ({}, {"ALLOWED_MAX_NEW_TOKENS": given}, [f"ALLOWED_MAX_NEW_TOKENS='{given}'", "commas"])
+            for given in ("16;256", "{}")
+        ),
+        ({}, {"PREBUILD_PREFIX": "maybe"}, ["PREBUILD_PREFIX='maybe'", "integer"]),
+        ({}, {"PREBUILD_WORD_COUNTS": "0,5"}, ["PREBUILD_WORD_COUNTS", "at least 1"]),
+        ({}, {"INPUT_OVERFLOW": "ignore"}, ["INPUT_OVERFLOW='ignore'", "'error' or 'truncate'"]),
         ({"placement_strategy": "TIGHT"}, {}, ["placement_strategy='TIGHT'", "STRICT_PACK"]),
         ({"cors_origins": ["https://a.example/"]}, {}, ["cors_origins", "https://a.example/", "no slash at the end"]),
         ({"cors_origins": ["a.example"]}, {}, ["cors_origins", "https://app.example.com"]),
         ({}, {"WORDBOUND_CORS_ORIGINS": "https://A.example"}, ["WORDBOUND_CORS_ORIGINS", "small letters"]),
     ]
+    # Ray's own, and not those that are replaced.
+    scaling: list[tuple[dict[str, Any], list[str]]] = [
+        ({"min_replicas": 2}, ["autoscaling=", "max_replicas (1) must be", "min_replicas (2)"]),
+        ({"initial_replicas": 0}, ["autoscaling=", "min_replicas (1) must be", "initial_replicas (0)"]),
+        ({"initial_replicas": 3}, ["autoscaling=", "max_replicas (1) must be", "initial_replicas (3)"]),
+        ({"upscaling_factor": 0}, ["autoscaling.upscaling_factor=0: ", "greater than 0"]),
+        ({"aggregation_function": "median"}, ["autoscaling.aggregation_function='median': ", "'mean', 'max' or 'min'"]),
+        ({"policy": {"policy_function": "nowhere"}}, ["autoscaling.policy.policy_function='nowhere': ", "pattern"]),
+        ({"max_replica": 3}, ["autoscaling.max_replica: unknown setting; known are agg", " policy, target_sequences,"]),
+        *(({name: 2}, ["autoscaling=", f"{name}: expected {how.split()[0]}"]) for name, how in REPLACED.items()),
+    ]
+    faults += [({"autoscaling": said}, {}, parts) for said, parts in scaling]
     faults += [
         ({name: "lists"}, {}, [f"{name}='lists': expected an absolute path"])
         for name in ("wordlist_dir", "secrets_dir", "env_file")
@@ -142,15 +146,12 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         Settings.load({"secret_token": "k", 1: 2}, {})  # type: ignore[dict-item]
 
 
-def test_the_key_must_be_given() -> None:
+def test_the_key_must_be_given_and_that_of_the_demo_is_refused_outside_it() -> None:
     with pytest.raises(SettingsError, match="secret_token: missing; set SECRET_TOKEN") as error:
         Settings.load({}, {})
     # What was set where ``serve run`` was called is not what the cluster sees.
     for way in ("a file of that name in secrets_dir", "runtime_env.env_vars", "`ray start`", "docs/deploying.md"):
         assert way in str(error.value)
-
-
-def test_the_key_of_the_demo_is_refused_outside_it() -> None:
     with pytest.raises(SettingsError, match="changeme"):
         Settings.load({}, {"SECRET_TOKEN": "changeme"})
     assert Settings.load({"demo": True}, {"SECRET_TOKEN": "changeme"}).demo
@@ -260,3 +261,36 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("WORDBOUND_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/c")
     assert str(cache_dir()) == "/c/wordbound"
+
+
+def scaling_of(**said: object) -> AutoscalingConfig:
+    """What Ray gets for these settings."""
+    return AutoscalingConfig(**autoscaling_config(load(autoscaling=said).autoscaling))
+
+
+def test_defaults_of_autoscaling_are_rays_except_what_a_replica_aims_at() -> None:
+    ours, rays = scaling_of(), AutoscalingConfig()
+    assert ours.model_dump(exclude={"policy"}) == rays.model_dump(exclude={"policy"}) | {"target_ongoing_requests": 32}
+    assert ours.policy.policy_function == POLICY
+
+
+def test_what_is_said_of_replicas_reaches_ray() -> None:
+    said = {
+        "min_replicas": 0,
+        "initial_replicas": 2,
+        "max_replicas": 5,
+        "upscale_delay_s": 1.0,
+        "downscale_delay_s": 2.0,
+        "downscale_to_zero_delay_s": 3.0,
+        "upscaling_factor": 0.5,
+        "downscaling_factor": 0.25,
+        "look_back_period_s": 60.0,
+        "aggregation_function": "max",
+        "policy": {
+            "policy_function": "deployments.replica.engine.autoscaling:autoscaling_config",
+            "policy_kwargs": {"most": 3},
+        },
+    }
+    found = scaling_of(**said, target_sequences=7)
+    assert found.model_dump(include=said.keys()) == said
+    assert found.target_ongoing_requests == 7

@@ -71,7 +71,9 @@ def inline(*words: str) -> CompileList:
     return CompileList("en", words)
 
 
-async def test_named_lists_have_a_process_and_clients_lists_and_changes_another(world: Faulty) -> None:
+async def test_named_lists_have_a_process_and_clients_lists_and_changes_another_that_does_not_wait(
+    world: Faulty,
+) -> None:
     await world.compiler.warm_up()
     [first] = world.compiler.pids()
     named, own = await asyncio.gather(world.make(world.named("pets", "the", "cat")), world.make(inline("the", "cat")))
@@ -79,6 +81,8 @@ async def test_named_lists_have_a_process_and_clients_lists_and_changes_another(
     small, large = world.compiler.pids()
     assert small == first
     os.kill(large, signal.SIGSTOP)
+    waiting = asyncio.create_task(world.make(world.named("others", "the")))
+    await world.make(inline("the"))
     changed = await world.make(ChangeList(named.digest, exclude_words=("the", "cat"), extra_words=("dog", "Bo")))
     assert (changed.num_words, changed.was_stored) == (2, False)
     for n_words, changes, options, expected in [
@@ -90,15 +94,9 @@ async def test_named_lists_have_a_process_and_clients_lists_and_changes_another(
     without = await world.make(ChangeList(named.digest, exclude_words=("the", "cat")))
     assert await world.compiler.measure(MeasureTexts(named.digest, without.digest, DEFAULT_OPTIONS, 2)) is None
     assert world.compiler.pids() == [small, large]
-
-
-async def test_a_clients_list_does_not_wait_for_a_large_one(world: Faulty) -> None:
-    await world.compiler.warm_up()
-    large = asyncio.create_task(world.make(world.named("large", "slow", "slow")))
-    await world.make(inline("the"))
-    await world.make(inline("cat"))
-    assert not large.done()
-    await large
+    assert not waiting.done()
+    os.kill(large, signal.SIGCONT)
+    await waiting
 
 
 async def test_an_error_of_the_list_is_raised_here_and_the_process_stays(world: Faulty) -> None:

@@ -1,5 +1,3 @@
-"""What is compiled, by whom it is waited for, and what of it is kept."""
-
 import asyncio
 import pickle
 from pathlib import Path

@@ -149,20 +149,13 @@ async def test_what_is_registered_is_served_and_what_is_not_is_not(tmp_path: Pat
     assert await world.key("base", "en") is None
     with pytest.raises(EngineError):
         await world.key("poet")
-    # A request that has several parts keeps it.
+    # A request that has several parts keeps it, also beside what replaces it.
+    second = world.copy("poet", r=8)
+    world.register.write({"poet": second})
+    await world.adapters.sync()
+    assert await world.key("poet") == second.key("poet")
     assert await world.key("base", "en", poet.key("poet")) == poet.key("poet")
-    assert world.adapters.lora_request(poet.key("poet")).lora_path
-
-
-async def test_what_replaces_an_adapter_is_another_one_for_the_engine(tmp_path: Path) -> None:
-    world = Registry(tmp_path)
-    first, second = world.copy("poet"), world.copy("poet", r=8)
-    for one in (first, second):
-        world.register.write({"poet": one})
-        await world.adapters.sync()
-        assert await world.key("poet") == one.key("poet")
-    assert first.key("poet") != second.key("poet")
-    assert world.engine.lora_requests.keys() == {first.key("poet"), second.key("poet")}
+    assert world.engine.lora_requests.keys() == {poet.key("poet"), second.key("poet")}
 
 
 async def test_a_replica_that_starts_has_what_is_registered_or_does_not_start(tmp_path: Path) -> None:
@@ -221,7 +214,13 @@ def test_the_engine_takes_adapters_of_their_rank_and_modules() -> None:
     assert result["model"] == "some/base"
 
 
-def test_an_engine_that_may_load_some_later_takes_all_linear_layers(model: Path, tmp_path: Path) -> None:
+def test_an_engine_that_may_load_some_later_takes_all_linear_layers_and_what_the_settings_say(
+    model: Path, tmp_path: Path
+) -> None:
+    given = settings(engine_kwargs={"max_loras": 12, "max_lora_rank": 64, "lora_target_modules": ["x"]})
+    result = lora_arguments(given, [], ["q_proj"])
+    assert (result["max_loras"], result["max_lora_rank"], result["max_cpu_loras"]) == (12, 64, 16)
+    assert result["lora_target_modules"] == ["q_proj"]
     given = settings(model_name=str(model), lora_dir=str(tmp_path))
     start = EngineAdapters.read(given)
     assert start.register == Register(tmp_path)
@@ -241,24 +240,12 @@ def test_an_engine_that_may_load_some_later_takes_all_linear_layers(model: Path,
             start.check(Adapter.read("b", str(write_adapter(model, tmp_path / "b", **options))))
 
 
-def test_the_settings_say_what_the_engine_takes() -> None:
-    given = settings(engine_kwargs={"max_loras": 12, "max_lora_rank": 64, "lora_target_modules": ["x"]})
-    result = lora_arguments(given, [], ["q_proj"])
-    assert (result["max_loras"], result["max_lora_rank"], result["max_cpu_loras"]) == (12, 64, 16)
-    assert result["lora_target_modules"] == ["q_proj"]
-
-
 def test_the_engine_loads_the_merged_model_under_the_models_name() -> None:
     config = engine_config(settings())
     EngineAdapters("base", {"a": shaped("a")}, merged="a", model=Path("/cache/a")).configure(config)
     given = config.get_engine_config().get_initialization_kwargs()
     assert (given["model"], given["served_model_name"]) == ("/cache/a", ["base"])
     assert "enable_lora" not in given
-
-
-def test_an_adapter_is_merged_only_where_the_settings_say_so() -> None:
-    assert settings(lora={"a": "/a"}, lora_merge=True).merged_adapter == "a"
-    assert settings(lora={"a": "/a"}).merged_adapter is None
 
 
 def test_no_replica_starts_on_a_cpu_whose_vllm_mixes_adapters_up(
@@ -270,7 +257,9 @@ def test_no_replica_starts_on_a_cpu_whose_vllm_mixes_adapters_up(
     assert not EngineAdapters.read(settings(model_name=str(model))).arguments
 
 
-def test_bad_names_and_a_merge_of_several_are_refused() -> None:
+def test_bad_names_and_a_merge_of_several_are_refused_and_one_is_merged_where_that_is_said() -> None:
+    assert settings(lora={"a": "/a"}, lora_merge=True).merged_adapter == "a"
+    assert settings(lora={"a": "/a"}).merged_adapter is None
     for args, message in (
         ({"lora": {"base": "/a"}}, "is the model's own name"),
         ({"lora": {"auto": "/a"}}, "expected names"),
@@ -287,11 +276,15 @@ def spelling_model(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory)
     return write_model(smollm2_path, tmp_path_factory.mktemp("model") / "tiny")
 
 
-def test_a_merged_model_is_a_whole_one_and_computes_what_peft_does(spelling_model: Path, tmp_path: Path) -> None:
-    adapter = Adapter.read("some/a", str(write_adapter(spelling_model, tmp_path / "a")))
-    folder = merge_model(str(spelling_model), adapter, tmp_path / "cache")
+def test_a_merged_model_is_a_whole_one_made_once_and_computes_what_peft_does(
+    spelling_model: Path, tmp_path: Path
+) -> None:
+    cache, base = tmp_path / "cache", AutoModelForCausalLM.from_pretrained(spelling_model)
+    adapter, other = (
+        Adapter.read(f"some/{name}", str(write_adapter(spelling_model, tmp_path / name))) for name in "ab"
+    )
+    folder = merge_model(str(spelling_model), adapter, cache)
     tokens = AutoTokenizer.from_pretrained(folder)("Once upon a time", return_tensors="pt").input_ids
-    base = AutoModelForCausalLM.from_pretrained(spelling_model)
     with torch.no_grad():
         merged = AutoModelForCausalLM.from_pretrained(folder)(tokens).logits
         plain = base(tokens).logits
@@ -299,17 +292,10 @@ def test_a_merged_model_is_a_whole_one_and_computes_what_peft_does(spelling_mode
     assert torch.allclose(merged, adapted, atol=1e-3)
     assert not torch.allclose(merged, plain, atol=1)
     assert {path.name for path in spelling_model.iterdir()} <= {path.name for path in folder.iterdir()}
-
-
-def test_a_merged_model_is_made_once_for_each_content(spelling_model: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    first = Adapter.read("a", str(write_adapter(spelling_model, tmp_path / "a")))
-    other = Adapter.read("a", str(write_adapter(spelling_model, tmp_path / "other")))
-    made = merge_model(str(spelling_model), first, cache)
-    stamp = (made / "model.safetensors").stat().st_mtime_ns
-    assert merge_model(str(spelling_model), first, cache) == made
-    assert (made / "model.safetensors").stat().st_mtime_ns == stamp
-    assert merge_model(str(spelling_model), other, cache) != made
+    stamp = (folder / "model.safetensors").stat().st_mtime_ns
+    assert merge_model(str(spelling_model), adapter, cache) == folder
+    assert (folder / "model.safetensors").stat().st_mtime_ns == stamp
+    assert merge_model(str(spelling_model), other, cache) != folder
     assert len(list(cache.iterdir())) == 2
 
 

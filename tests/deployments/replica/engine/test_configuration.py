@@ -26,22 +26,24 @@ def arguments(**args: object) -> dict[str, Any]:
     return dict(engine_config(settings(**args)).engine_kwargs)
 
 
-def test_the_engine_always_gets_one_structured_output_backend() -> None:
+def test_the_engine_always_gets_one_structured_output_backend_and_few_compiled_grammars() -> None:
     assert not configuration.has_reasoning_parser(settings())
     for kwargs in ({"structured_outputs_config": {"reasoning_parser": "r"}}, {"reasoning_parser": "r"}):
         assert configuration.has_reasoning_parser(settings(engine_kwargs=kwargs))
         given = arguments(engine_kwargs=kwargs)
         assert given["structured_outputs_config"] == {"reasoning_parser": "r", "backend": "xgrammar"}
         assert given["reasoning_parser"] == "r"
-
-
-def test_the_engine_caches_few_compiled_grammars_unless_the_settings_ask_for_more() -> None:
-    for given, expected in ({}, "64"), ({"VLLM_XGRAMMAR_CACHE_MB": "128"}, "128"):
-        config = engine_config(settings(replica_env=given))
+    for env, expected in ({}, "64"), ({"VLLM_XGRAMMAR_CACHE_MB": "128"}, "128"):
+        config = engine_config(settings(replica_env=env))
         assert config.runtime_env["env_vars"]["VLLM_XGRAMMAR_CACHE_MB"] == expected
 
 
-def test_steps_of_a_search_share_their_work_on_a_cpu_or_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_a_search_have_log_probabilities_and_share_their_work_on_a_cpu_or_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Beams need so many log-probabilities.
+    for asked, used in ((None, 64), (20, 64), (100, 100), (-1, -1)):
+        assert arguments(engine_kwargs={} if asked is None else {"max_logprobs": asked})["max_logprobs"] == used
     for is_cpu in (True, False):
         monkeypatch.setattr(type(current_platform), "is_cpu", lambda platform, is_cpu=is_cpu: is_cpu)
         for keeps, shares in ((None, is_cpu), (True, True), (False, False)):
@@ -75,11 +77,6 @@ async def test_ray_prepares_nodes_only_for_a_bucket_or_several_of_them(monkeypat
         callback = configuration.NodeInit(config)
         await callback.on_before_node_init()
         assert callback.ctx.run_init_node is prepares, model
-
-
-def test_an_engine_tells_as_many_tokens_as_beams_need() -> None:
-    for given, used in ((None, 64), (20, 64), (100, 100), (-1, -1)):
-        assert arguments(engine_kwargs={} if given is None else {"max_logprobs": given})["max_logprobs"] == used
 
 
 def test_queues_are_bounded() -> None:

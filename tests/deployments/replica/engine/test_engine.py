@@ -4,22 +4,12 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from vllm.v1.metrics.loggers import StatLoggerBase
 from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
-from deployments.errors import EngineError
 from deployments.replica.engine import engine
 from deployments.replica.engine.health import reports_log_mass
 from vocab.matching.log_mass import pack
-
-
-def test_structures_that_vllm_does_not_take_together_are_refused() -> None:
-    body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9}
-    structured = {"structured_outputs": {"json": "{", "choice": ["a"]}}
-    with pytest.raises(EngineError) as refused:
-        engine.engine_request(body | structured, request_id="r", max_input_tokens=10)
-    assert (refused.value.status, refused.value.type) == (400, "invalid_request_error")
 
 
 def test_the_engines_own_failures_tell_nothing_and_refusals_keep_their_message_without_its_suffix() -> None:

@@ -66,18 +66,18 @@ async def test_ends_an_engine_that_makes_no_step_although_it_has_requests() -> N
     assert await Engine(lambda look: min(look, 20)).watched(10) == 31
 
 
-async def test_requests_that_come_and_go_do_not_hide_that_it_makes_no_step() -> None:
-    # Between two of them there is none.
-    assert await Engine(lambda look: min(look, 20), requests=lambda look: look % 4).watched(9) == 33
-
-
-async def test_an_idle_or_slow_engine_stays() -> None:
-    assert await Engine(lambda look: 0, requests=lambda look: 0, dies_at=100).watched(10) == 100
-    assert await Engine(lambda look: look // 9, dies_at=100).watched(10) == 100
-
-
-async def test_the_first_request_after_a_long_rest_has_all_of_the_time() -> None:
-    assert await Engine(lambda look: 0, requests=lambda look: int(look > 50)).watched(10) == 61
+async def test_only_time_with_requests_and_without_a_step_counts() -> None:
+    cases: list[tuple[Callable[[int], int], Callable[[int], int], int]] = [
+        # Requests come and go, and between two of them there is none.
+        (lambda look: min(look, 20), lambda look: look % 4, 33),
+        # It is idle, or slow, until it dies.
+        (lambda look: 0, lambda look: 0, 100),
+        (lambda look: look // 8, lambda look: 1, 100),
+        # The first request after a long rest has all of the time.
+        (lambda look: 0, lambda look: int(look > 50), 60),
+    ]
+    for steps, requests, ends_at in cases:
+        assert await Engine(steps, requests, dies_at=100).watched(9) == ends_at
 
 
 async def test_one_that_stands_still_for_a_while_is_to_get_no_requests(monkeypatch: pytest.MonkeyPatch) -> None:

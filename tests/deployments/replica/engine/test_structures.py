@@ -42,10 +42,6 @@ async def refusal(found: Structures, body: dict[str, Any], owner: str = "alice")
     return None
 
 
-def pids(found: Structures) -> list[int]:
-    return [] if found.pid is None else [found.pid]
-
-
 @pytest.fixture
 async def real(smollm2_path: Path) -> AsyncIterator[Structures]:
     made = Structures(AutoTokenizer.from_pretrained(smollm2_path), 49_152)
@@ -55,9 +51,11 @@ async def real(smollm2_path: Path) -> AsyncIterator[Structures]:
 
 async def test_the_process_ends_what_is_slow_and_lives(real: Structures) -> None:
     assert await refusal(real, {"messages": []}) is None
-    assert pids(real) == [], "nothing to compile, and a process"
+    pid = real.pid
+    assert pid is None, "nothing to compile, and a process"
     assert await refusal(real, with_schema(GOOD)) is None
-    [pid] = pids(real)
+    pid = real.pid
+    assert pid is not None
     slow, unknown, good = await asyncio.gather(
         refusal(real, with_schema(SLOW)),
         refusal(real, with_schema(UNKNOWN)),
@@ -69,10 +67,10 @@ async def test_the_process_ends_what_is_slow_and_lives(real: Structures) -> None
     assert unknown is not None
     assert unknown.status == 400
     assert good is None
-    assert pids(real) == [pid]
+    assert real.pid == pid
     os.kill(pid, signal.SIGKILL)
     assert await refusal(real, with_schema({**GOOD, "title": "new"}), NO_OWNER) is None
-    assert pids(real) != [pid]
+    assert real.pid != pid
     wait_until(lambda: is_gone(pid))
 
 
