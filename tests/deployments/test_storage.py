@@ -206,7 +206,7 @@ def test_a_remote_store_that_loses_bytes_or_fails_is_an_error_and_leaves_nothing
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fsspec.register_implementation("lossy", LossyFileSystem, clobber=True)
-    folder = Location.of("lossy://bucket")
+    folder = Location.of(f"lossy:/{tmp_path}")
     folder.prepare_folder()
 
     def chunks() -> Iterator[bytes]:
