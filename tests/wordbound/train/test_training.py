@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from wordbound.train.card import write_card
 from wordbound.train.config import TrainConfig
 from wordbound.train.losses import Example, Masks, encode_examples, loss_sums, split_held_out
 from wordbound.train.options import TrainingSettings
+from wordbound.train.training import batches_of, learning_rate_at
 
 SETTINGS = TrainingSettings(rank=2, epochs=2, batch_size=4, learning_rate=3e-3, warmup_steps=2, evaluations=2)
 SENTENCES = [f"The {noun} {verb} in the {place}." for noun in ("dog", "king", "rain") for verb in ("sat", "ran", "was")
@@ -93,6 +95,18 @@ def test_a_text_that_was_cut_teaches_no_end(model: Path) -> None:
     assert tokenizer.decode(cut.answer) == "A dog."
 
 
+def test_each_epoch_has_every_example_once_in_an_order_of_its_own() -> None:
+    first, second = (list(batches_of(8, SETTINGS, epoch)) for epoch in (0, 1))
+    assert sorted(chain(*first)) == sorted(chain(*second)) == list(range(8))
+    assert first == list(batches_of(8, SETTINGS, 0)) != second
+
+
+def test_the_learning_rate_rises_and_falls() -> None:
+    rates = [learning_rate_at(step, 10, SETTINGS) for step in range(10)]
+    assert max(rates) == rates[1] <= SETTINGS.learning_rate
+    assert rates[1:] == sorted(rates[1:], reverse=True)
+
+
 def test_some_examples_are_held_out_and_never_trained_on() -> None:
     examples = [Example([number], [number]) for number in range(20)]
     training, held_out = split_held_out(examples, 0.1, 0)
@@ -134,7 +148,7 @@ def test_a_training_that_is_killed_ends_with_the_same_figures(model: Path, tmp_p
     whole = figures_of(start(model, tmp_path / "whole"))
     killed = start(model, tmp_path / "killed")
     deadline = time.monotonic() + 120
-    while not list((tmp_path / "killed").glob("checkpoints/checkpoint_*/checkpoint/trainer_state.json")):
+    while not list((tmp_path / "killed").glob("checkpoints/checkpoint_*/figures.json")):
         assert killed.poll() is None, killed.communicate()[0][-3000:]
         assert time.monotonic() < deadline
         time.sleep(0.05)
