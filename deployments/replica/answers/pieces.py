@@ -85,7 +85,7 @@ class Draft:
         self.request = request
         self.is_chat = isinstance(request, ChatCompletionRequest)
         self.fingerprint: str | None = serving.system_fingerprint
-        self.role: str = serving.get_chat_request_role(request) if self.is_chat else ""
+        self.role: str = serving.response_role if self.is_chat else ""
         self.is_parsed = bool(parsers)
         self.reports_thoughts = self.is_parsed and parsers[0].reasoning_parser is not None
         self.has_details = details is not None
