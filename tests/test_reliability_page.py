@@ -36,7 +36,7 @@ def test_every_test_that_is_named_exists(file: str, name: str, mark: str) -> Non
     assert not mark or f"pytest.mark.{mark}" in (ROOT / file).read_text()
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`python -m benchmarks (\w+ \w+)", PAGE))))
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`python -m benchmarks (\w+(?: \w+)?)", PAGE))))
 def test_every_benchmark_that_is_named_exists(name: str) -> None:
     assert (ROOT / "benchmarks" / f"{name.replace(' ', '/')}.py").is_file()
 

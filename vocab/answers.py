@@ -79,7 +79,7 @@ class ReadVocabulary(TypedDict):
     levels: list[str]
     """The lowest first."""
     columns: dict[str, str]
-    """Which column each of ``word``, ``level``, ``reading`` and ``forms`` was: its name, or its number."""
+    """Which column each of ``word``, ``level`` and ``forms`` was: its name, or its number."""
     shapes: list[str]
     """What was read in a special way, in words for people."""
     encoding: str | None

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import wordfreq
-from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
+from simplemma.strategies.dictionaries.dictionary_factory import DefaultDictionaryFactory
 
 from tools.lists.hand import FULL, fold
 from tools.lists.packages import npm_folder, python_folder, read_json
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
-from vocab.lists.known_lemmas import DICTIONARY_OF
+from vocab.lists.known_lemmas import dictionary_code
 
 COUNTRIES: Final = {
     "ar": ("ar_AA", "ar_SA"), "bg": ("bg_BG",), "bn": ("bn_BD",), "ca": ("es_CA",), "cs": ("cs_CZ",), "da": ("da_DK",),
@@ -174,8 +174,8 @@ def _steps_up_to(language: str, last: int | None) -> Mapping[str, int]:
 
 
 def _lemmas(language: str) -> Mapping[str, str]:
-    code = DICTIONARY_OF.get(language, language)
-    return DefaultDictionaryFactory(cache_max_size=1).get_dictionary(code) if code in SUPPORTED_LANGUAGES else {}
+    code = dictionary_code(language)
+    return {} if code is None else DefaultDictionaryFactory(cache_max_size=1).get_dictionary(code)
 
 
 @cache

@@ -15,6 +15,12 @@ DICTIONARY_OF: Final = {"sh": "hbs", "sr": "hbs", "hr": "hbs", "bs": "hbs", "fil
 """simplemma's name of a language where lists have another."""
 
 
+def dictionary_code(language: str) -> str | None:
+    """Return simplemma's name of a language; None where it has no dictionary of it."""
+    code = DICTIONARY_OF.get(language, language)
+    return code if code in SUPPORTED_LANGUAGES else None
+
+
 @cache
 def _irregular() -> dict[tuple[str, str], list[str]]:
     rows = map(str.split, Path(__file__).with_name("irregular.txt").read_text(encoding="utf-8").splitlines())
@@ -31,9 +37,8 @@ class KnownLemmas:
     without a dictionary."""
 
     def __init__(self, language: str) -> None:
-        code = DICTIONARY_OF.get(language, language)
         self._language = language
-        self._code = code if code in SUPPORTED_LANGUAGES else None
+        self._code = dictionary_code(language)
         # A factory of its own: simplemma's keeps eight dictionaries for good.
         self._strategy = DictionaryLookupStrategy(DefaultDictionaryFactory(cache_max_size=1))
 

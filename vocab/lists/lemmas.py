@@ -16,7 +16,7 @@ from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGU
 from vocab.errors import NoLemmasError, UnknownLanguageError
 from vocab.lists.cleaned import lowercase
 from vocab.lists.japanese import forms_of, lemmas_of_forms
-from vocab.lists.known_lemmas import DICTIONARY_OF, irregular_forms
+from vocab.lists.known_lemmas import DICTIONARY_OF, dictionary_code, irregular_forms
 from vocab.lists.wordlists import OWN_SOURCES, WordList, list_name, load_word_list
 from vocab.marks import APOSTROPHES, BLANK
 
@@ -113,8 +113,7 @@ def group_by_lemma(word_list: WordList) -> WordList:
 
 def code_of(language: str) -> str | None:
     """Return simplemma's name of a language, or "ja"; None where the lemmas are not known."""
-    code = DICTIONARY_OF.get(language, language)
-    return code if code == "ja" or code in SUPPORTED_LANGUAGES else None
+    return language if language == "ja" else dictionary_code(language)
 
 
 def _no_lemmas(lang: str) -> NoLemmasError:
