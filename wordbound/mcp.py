@@ -41,8 +41,8 @@ class WordList(BaseModel, extra="forbid"):
     extra_words: Annotated[list[str] | None, Field(description="Allowed besides, such as names.")] = None
     exclude_words: Annotated[list[str] | None, Field(description="Left out, in every form.")] = None
 
-    def members(self) -> Vocab:
-        """Return what was given."""
+    def given_fields(self) -> Vocab:
+        """Return the fields that were given, as the service takes a ``vocab``."""
         return cast("Vocab", self.model_dump(exclude_none=True))
 
 
@@ -107,7 +107,7 @@ class Tools:
     ) -> WrittenText:
         """Write a text whose every word is in a word list, with the service's own model."""
         required = [{"word": word} for word in must_use or ()] or None
-        asked = {**vocab.members(), "must_use": required, "max_sentence_words": max_sentence_words}
+        asked = {**vocab.given_fields(), "must_use": required, "max_sentence_words": max_sentence_words}
         asked["prompt_words"] = prompt_words or None
         body = {"messages": [{"role": "user", "content": prompt}], "vocab": asked, "max_tokens": max_tokens}
         answer = await self._service.post("/v1/chat/completions", body)
@@ -119,7 +119,7 @@ class Tools:
 
     async def check_text(self, text: str, vocab: WordList) -> CheckedText:
         """Check which words of a text are not in a word list."""
-        report = await self._service.check(text, vocab.members())
+        report = await self._service.check(text, vocab.given_fields())
         counts = Counter((place["word"], place["reason"]) for place in report["not_allowed"])
         places = {(place["word"], place["reason"]): place for place in report["not_allowed"]}
         words = [{**places[word], "count": count} for word, count in counts.most_common(MAX_REPORTED)]
@@ -127,20 +127,20 @@ class Tools:
 
     async def rewrite_text(self, text: Text, vocab: WordList, keep_names: bool = True) -> RewrittenText:
         """Rewrite a text in the words of a list, by sentences; send paragraphs. By default its names are kept."""
-        answer = await self._service.rewrite(text, vocab.members(), keep_names=keep_names)
+        answer = await self._service.rewrite(text, vocab.given_fields(), keep_names=keep_names)
         return RewrittenText.model_validate(answer)
 
     async def next_words(self, text: Text, vocab: WordList, top: Top = 10) -> list[answers.NextWord]:
         """Find the words of a list that are likeliest to follow a text."""
-        return (await self._service.next_words(text, vocab.members(), top=top))["data"]
+        return (await self._service.next_words(text, vocab.given_fields(), top=top))["data"]
 
     async def swap_word(self, text: Text, word: str, vocab: WordList, top: Top = 8) -> list[answers.OtherWord]:
         """Find words of a list for the place of a word in a text, where it stands first. Few mean the same: choose."""
         # A check knows where words begin and end, in languages without spaces too.
-        report = await self._service.check(text, vocab.members(), words=True)
+        report = await self._service.check(text, vocab.given_fields(), words=True)
         for one in report["words"]:
             if text[one["start"] : one["end"]].casefold() == word.casefold():
-                answer = await self._service.swap(text, one["start"], one["end"], vocab.members(), top=top)
+                answer = await self._service.swap(text, one["start"], one["end"], vocab.given_fields(), top=top)
                 return answer["data"]
         raise ToolError(f"the text does not have the word {word!r}: name one of its words, as it stands there")
 

@@ -1,1 +1,1 @@
-"""Contents of requests: pydantic models of the bodies, checks between their fields, and the OpenAPI document."""
+"""Bodies of requests: their models, the readers that check and assemble them, and the OpenAPI document."""

@@ -1,1 +1,1 @@
-"""The engine, and what stands around one request."""
+"""The replica deployment: vLLM's engine, prompts, and the turn of each request at it."""

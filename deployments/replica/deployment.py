@@ -198,7 +198,7 @@ class Replica(LLMServer):
                         last = item
                         yield _engine_dead() if isinstance(item, ApiError) and engine.is_dead(self) else item
                 if isinstance(request, TextRequest) and request.vocabulary is not None:
-                    self._unlisted.count(last)
+                    self._unlisted.note_answer(last)
         except ApiError as refusal:
             yield refusal
         except TimeoutError:

@@ -1,1 +1,1 @@
-"""Searches over an engine: beams, candidates and sentences, made of many small requests to vLLM's client."""
+"""How a replica writes the texts of a request by its decoding: samples, beams, candidates, sentence by sentence."""

@@ -22,14 +22,14 @@ from tests.e2e.service import MODEL, Service, running
 from tests.e2e.test_batches import read, start
 from tests.harness import Demo
 
-pytestmark = [pytest.mark.e2e, pytest.mark.stress]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 Victim = Literal["replica", "worker", "service"]
 
 VICTIMS: tuple[Victim, ...] = ("replica", "worker", "service")
 PLANS = [
     ("replica", "worker", "service"),
-    *((victim,) * 3 for victim in VICTIMS),
+    *(pytest.param((victim,) * 3, marks=pytest.mark.stress) for victim in VICTIMS),
 ]
 
 MOMENTS = (0.1, 0.5, 0.9)
@@ -64,7 +64,7 @@ class Story:
 
 
 @pytest.fixture(scope="module", params=PLANS, ids="-".join)
-def story(request: pytest.FixtureRequest, smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
+def story(request: pytest.FixtureRequest, shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
     plan: tuple[Victim, Victim, Victim] = request.param
     folder = tmp_path_factory.mktemp("kills")
     args = {
@@ -80,7 +80,7 @@ def story(request: pytest.FixtureRequest, smollm2_path: Path, tmp_path_factory: 
     lists: list[list[str]] = []
     num_compiles: list[int] = []
     for run in range(1 + plan.count("service")):
-        demo = Demo(str(smollm2_path), folder / f"run-{run}", args)
+        demo = Demo(str(shallow_path), folder / f"run-{run}", args)
         with running(demo, timeout_s=60) as service:
             answers = [service.ask("Hello", vocab, max_tokens=9) for vocab in QUESTIONS]
             lists.append([(answer.vocab or {})["id"] for answer in answers])

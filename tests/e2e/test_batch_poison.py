@@ -11,7 +11,7 @@ from tests.e2e.service import MODEL, running
 from tests.e2e.test_batches import read, start, wait
 from tests.harness import Demo
 
-pytestmark = [pytest.mark.e2e, pytest.mark.stress]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 DEADLY = 400
 """A prompt of so many tokens ends the engine's process."""
@@ -32,11 +32,11 @@ def register():
 """
 
 
-def test_a_line_that_kills_the_engine_each_time_is_the_only_one_that_fails(smollm2_path: Path, tmp_path: Path) -> None:
+def test_a_line_that_kills_the_engine_each_time_is_the_only_one_that_fails(shallow_path: Path, tmp_path: Path) -> None:
     args = {"replica_env": {"PYTHONPATH": str(installed(tmp_path)), "VLLM_CPU_KVCACHE_SPACE": "1",
                             "OMP_NUM_THREADS": "1"}, "batch": {"lines_in_flight": 4}}  # fmt: skip
     content = b"\n".join(line(number, "word " * DEADLY if number == 5 else "Hello") for number in range(20))
-    demo = Demo(str(smollm2_path), tmp_path / "service", args)
+    demo = Demo(str(shallow_path), tmp_path / "service", args)
     with running(demo, timeout_s=60) as service:
         patient = replace(service, client=service.client.with_options(max_retries=5))
         batch = wait(patient, start(patient, content).id)

@@ -22,7 +22,7 @@ from tests.e2e.two_nodes import READY
 from tests.harness import CONFIG, free_port
 
 # An offline run on two nodes is among the others (`test_offline`).
-pytestmark = [pytest.mark.e2e, pytest.mark.stress]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 START_S = 600
 

@@ -1,1 +1,1 @@
-"""A process that compiles lists."""
+"""A process that may be killed: it compiles lists, and looks at the JSON schemas and grammars of clients."""

@@ -1,1 +1,1 @@
-"""How a text is chosen: beams, candidates, and search by sentences, over any engine that can go on from a place."""
+"""How texts and next words are searched for and chosen: beams, candidates, sentences; over any engine."""

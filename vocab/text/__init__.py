@@ -1,1 +1,1 @@
-"""The definition of allowed text, its readers and its exports."""
+"""Which texts are of a list: the reader and its kernels, checks and reports of a text, and grammars for others."""

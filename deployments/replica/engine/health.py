@@ -124,8 +124,8 @@ class UnlistedAnswers:
         """Whether the engine no longer masks. One text in between that is of its list says that it does."""
         return self._num_in_a_row >= _MAX_UNLISTED
 
-    def count(self, last: RowsItem | None) -> None:
-        """Count an answer with a list by its last item."""
+    def note_answer(self, last: RowsItem | None) -> None:
+        """Note an answer with a list by its last item: one more in a row whose text was not of its list, or none."""
         if not isinstance(last, ApiError):
             self._num_in_a_row = 0
         elif last.code == UNLISTED_TEXT:

@@ -166,8 +166,8 @@ def _add_bits(row, tokens, on):
 
 
 @triton.jit
-def _add_row(row, record, state, block: tl.constexpr):
-    """Add the row of a frame state."""
+def _add_frame_row(row, record, state, block: tl.constexpr):
+    """Add to a mask the tokens of a frame state: what may stand before, between and after words."""
     size = tl.load(record + _ROW_SIZE)
     of_state = _row(record, state)
     first = tl.full((), 0, tl.int32)
@@ -368,7 +368,7 @@ def write_words(bits, num_words, index, slots, history, max_history, num_dead, b
                         _add_frame_edges(row, record, state, budget, block)
                     elif (k > 0) | (num_rounds > 1):
                         # The first kernel has written that of the first reading.
-                        _add_row(row, record, state, block)
+                        _add_frame_row(row, record, state, block)
                 if reading >= 0:
                     context, node = _within(reading)
                     _add_children(row, record, context, node, budget, block)

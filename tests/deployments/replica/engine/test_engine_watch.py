@@ -108,14 +108,14 @@ async def test_answers_in_a_row_that_are_of_no_list_end_the_replica_and_one_that
 
     fault = EngineError(500, "It did not keep to the list.", code=UNLISTED_TEXT)
     for _ in range(4):
-        unlisted.count(fault)
+        unlisted.note_answer(fault)
     # An error of another kind says nothing.
-    unlisted.count(EngineError(400, "Too long."))
+    unlisted.note_answer(EngineError(400, "Too long."))
     seen = [unlisted.are_too_many]
-    unlisted.count({"choices": []})
+    unlisted.note_answer({"choices": []})
     for _ in range(5):
         seen.append(unlisted.are_too_many)
-        unlisted.count(fault)
+        unlisted.note_answer(fault)
     assert seen == [False] * 6
     ended: list[bool] = []
     await EngineWatch(
