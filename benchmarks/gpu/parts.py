@@ -1,8 +1,8 @@
-"""The parts that are measured: masks, equal, sequences, beams. Each yields rows for the record."""
+"""The parts that are measured: equal, sequences, beams. Each yields rows for the record."""
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import count, zip_longest
 from operator import itemgetter
 from typing import Any, Final
@@ -11,9 +11,6 @@ import numpy as np
 
 from benchmarks.gpu.steps import ON_CPU, per_step
 from benchmarks.gpu.world import DEVICE, ROWS, Engine, Turn, World
-from benchmarks.speed.engines import Definition, Wordbound
-from benchmarks.speed.masks import CheckError, Course
-from benchmarks.speed.texts import OPTIONS, text_sets
 
 Row = dict[str, Any]
 
@@ -29,25 +26,6 @@ NUM_BEAMS: Final = 4
 MAX_BEAM_TOKENS: Final = 128
 SEARCHES_AT_ONCE: Final = (1, 8)
 """How many texts are searched for at the same time."""
-
-
-def masks(world: World, sizes: Sequence[int]) -> Iterator[Row]:
-    """Microseconds of a mask at each N, as the scheduler's thread makes one; the texts are checked before."""
-    engine = Wordbound(world.tokenizer)
-    for n_words in sizes:
-        if world.left_s < 0:
-            world.left_out[f"masks, {n_words:,} words"] = f"not measured: {TIME_WAS_UP}"
-            continue
-        engine.take(world.words, Definition(world.word_list, OPTIONS, n_words))
-        course = Course(engine, world.tokenizer)
-        for texts in text_sets(world.word_list, n_words):
-            row = {"n_words": n_words, "texts": texts.name}
-            try:
-                for text in texts.warm_up:
-                    course.check(text)
-                yield row | course.time(texts)
-            except CheckError as error:
-                yield row | {"refused": str(error)}
 
 
 async def _has_device(engine: Engine, part: str) -> bool:

@@ -22,8 +22,6 @@ def _lines(run: Run) -> Iterator[str]:
     yield f"Engine: `{run['engine_args']}`."
     for row in run["equal"]:
         yield from _equal(row)
-    if run["masks"]:
-        yield from _masks(run["masks"])
     if run["sequences"]:
         yield from _sequences(run["sequences"])
     if run["beams"]:
@@ -31,20 +29,6 @@ def _lines(run: Run) -> Iterator[str]:
     if run["left_out"]:
         yield from ("", "Left out:", "")
         yield from (f"- {part}: {reason}" for part, reason in run["left_out"].items())
-
-
-def _masks(rows: list[Run]) -> Iterator[str]:
-    yield from ("", "One mask, by the number of words, in microseconds on one thread:", "")
-    cells = (
-        (
-            f"{row['n_words']:,}",
-            row["texts"],
-            *((f"{row['mask_us']['p50']:.1f}", f"{row['mask_us']['p99']:.1f}", f"{row['accept_us']['p50']:.1f}")
-              if "mask_us" in row else (row["refused"], "", "")),
-        )
-        for row in rows
-    )  # fmt: skip
-    yield from _table(("words", "texts", "mask, median", "99th percentile", "accepted token"), cells)
 
 
 def _equal(row: Run) -> Iterator[str]:

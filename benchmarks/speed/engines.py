@@ -16,7 +16,6 @@ import numpy as np
 from benchmarks.speed.regexes import regex_of
 from vocab.arrays.kernels import Int32Array
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import frame_for
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import Speller, TokenizerFacts
@@ -116,13 +115,10 @@ class Wordbound:
         folder = ArtefactFolder(Path(self._folder.name))
         folder.save(words)
         started = time.perf_counter()
-        self.take(folder.load(words.digest), definition)
+        loaded = folder.load(words.digest)
+        frame = frame_for(loaded, None, definition.options, self._frame_tokens)
+        self._states = ListStates(loaded, frame, definition.n_words)
         return seconds + time.perf_counter() - started
-
-    def take(self, words: CompiledList, definition: Definition) -> None:
-        """Get ready for the texts of a definition whose list is compiled."""
-        frame = frame_for(words, None, definition.options, self._frame_tokens)
-        self._states = ListStates(words, frame, definition.n_words)
 
     def follow(self) -> Follower:
         matcher = Matcher(self._states, (self._tokenizer.stop_token,))
