@@ -15,9 +15,9 @@ WANTED := -c constraints-cpu.txt -e ".[cpu,demo,dev]"
 MISMATCHED := torchvision torchaudio torchcodec
 # The files with tests that need the stack: reading the nine thousand others takes half a minute each time.
 STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
-PAGE_TESTS = $(filter tests/page/% $(addprefix tests/e2e/test_,guidance_client.py litellm.py openapi.py pages.py),$(STACK_TESTS))
+PROMISE_TESTS := $(patsubst %,tests/e2e/test_%.py,service list_options structured unspaced thinking many_lists fail_closed token_details)
 
-.PHONY: lists page check-page docs demo train test unit test-pages test-fresh test-slow test-pythons test-triton test-optimized stress test-postgres lint types constraints \
+.PHONY: lists page check-page docs demo train test unit test-service test-fresh test-slow test-pythons test-triton test-optimized stress test-postgres lint types constraints \
   check-constraints bench bench-masks bench-gpu bench-quality soak chaos wheel image clean
 .DEFAULT_GOAL := demo
 # The tests start Python some hundred times, and pytest rewrites each of their files: both are cached in __pycache__.
@@ -35,12 +35,12 @@ train: $(READY)
 
 # Every unit test, and the promise on one running application.
 test: unit
-	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(filter-out $(PAGE_TESTS),$(STACK_TESTS))
+	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(PROMISE_TESTS)
 
-# On another running application: the page in a browser, the programs of the documentation, other packages as clients, and
-# requests made from /openapi.json.
-test-pages: $(READY)
-	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(PAGE_TESTS)
+# All else that a running application does: other routes and options, hostile clients, the page in a browser, the programs of the
+# documentation, other packages as clients, and requests made from /openapi.json.
+test-service: $(READY)
+	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(filter-out $(PROMISE_TESTS),$(STACK_TESTS))
 
 # A test that hangs fails (pyproject.toml). Where it hangs in compiled code, or hypothesis looks for a simpler example of it,
 # this ends its process with all stacks, and xdist starts another for the tests that are left.

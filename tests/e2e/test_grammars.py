@@ -98,10 +98,10 @@ def test_one_that_explodes_in_the_engine_is_ended_with_its_field(
 ) -> None:
     param = f"structured_outputs.{next(iter(HIDDEN[language]))}"
     answer = ask(service, {**hidden(service, language), **fields})
-    if not fields.get("stream"):
+    # A stream that ends before its first piece is refused as a whole answer is.
+    if not fields.get("stream") or answer.status_code != 200:
         assert_refused(answer, param, "too much processor time")
         return
-    assert answer.status_code == 200
     assert '"finish_reason":"stop"' not in answer.text
     events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
     assert events[-1]["error"]["param"] == param
