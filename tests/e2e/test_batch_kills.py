@@ -1,4 +1,4 @@
-"""A batch of 300 lines while replica, batch worker and the whole service are killed, and started again.
+"""A batch of 150 lines while replica, batch worker and the whole service are killed, and started again.
 
 Who asks beside it is told where there is no engine, and after a restart of the service no list is compiled again. Under
 ``make stress`` each of them is killed at each of the three moments.
@@ -33,7 +33,7 @@ PLANS = [
 ]
 
 MOMENTS = (0.1, 0.5, 0.9)
-NUM_LINES = 300
+NUM_LINES = 150
 NUM_REFUSED = 5
 TIMEOUT_S = 1500
 
