@@ -130,7 +130,6 @@ class Gatherer:
             task.add_done_callback(self._batches.pop)
 
     async def _compute(self, rows: "dict[Any, list[asyncio.Future[Any]]]", group: Any) -> None:
-        """Compute a batch and set the futures to the rows, or to the error."""
         try:
             results = list(zip(rows.values(), await self._source.compute_batch(list(rows), group), strict=True))
         except Exception as error:
@@ -149,7 +148,6 @@ class Gatherer:
 
 
 def _settle(futures: "Sequence[asyncio.Future[Any]]", result: Any) -> None:
-    """Set futures that are not done to a row, or to an error."""
     for future in futures:
         if future.done():
             continue

@@ -113,22 +113,12 @@ class HTTPLM(AsyncLM):
         return self._checked_rows(self.client.logprobs(prefixes, dtype=self.dtype), len(prefixes))
 
     @override
-    async def token_logprobs(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
-    ) -> torch.Tensor:
-        prompt, ids, _ = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
-        if not ids:
-            return torch.empty(0)
+    async def compute_scores(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
         answer = await self._client_of_loop().token_logprobs(prompt, ids)
         return torch.tensor(answer["logprobs"], dtype=torch.float32)
 
     @override
-    def token_logprobs_sync(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
-    ) -> torch.Tensor:
-        prompt, ids, _ = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
-        if not ids:
-            return torch.empty(0)
+    def compute_scores_sync(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
         return torch.tensor(self.client.token_logprobs(prompt, ids)["logprobs"], dtype=torch.float32)
 
     async def aclose(self) -> None:
@@ -147,13 +137,11 @@ class HTTPLM(AsyncLM):
         await self.aclose()
 
     def _checked_rows(self, rows: NDArray[np.float32], num_rows: int) -> torch.Tensor:
-        """Return rows as a tensor, float32 (n, V); ServiceError for another shape."""
         if rows.shape != (num_rows, self.vocab_size):
             raise ServiceError(f"{self.base_url} answered with rows of {rows.shape}")
         return torch.from_numpy(rows)
 
     def _client_of_loop(self) -> AsyncClient:
-        """Return the client of the running event loop, created on first use."""
         loop = asyncio.get_running_loop()
         with self._lock:
             client = self._clients.get(loop)

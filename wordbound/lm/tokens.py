@@ -198,7 +198,6 @@ def _is_byte_level(tokenizer: Any) -> bool:
 
 
 def _kinds(decoder: Any) -> Iterator[str]:
-    """Yield the types of a decoder of ``tokenizers`` and of those that it is made of."""
     if isinstance(decoder, dict):
         yield decoder["type"]
         for part in decoder.get("decoders", ()):

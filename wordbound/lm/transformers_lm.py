@@ -5,7 +5,7 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import torch
 from typing_extensions import override
@@ -14,12 +14,9 @@ from deployments.adapter_files import CONFIG, WEIGHTS, Adapter, module_shapes
 from wordbound.lm.adapters import REMOVED_ADAPTER
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.cache import CachedTokens, TokenTrie
-from wordbound.lm.forwards import can_continue, logits_at, next_logits
+from wordbound.lm.forwards import can_continue, next_logits, scores_after
 from wordbound.lm.gathering import Ids
 from wordbound.lm.loading import load_tokenizer
-
-_SCORED_AT_ONCE: Final = 256
-"""Tokens of a text that are scored by one forward: 50 MB of logits at 49k tokens, 268 MB at 262k."""
 
 
 class AsyncTransformer(AsyncLM):
@@ -34,33 +31,28 @@ class AsyncTransformer(AsyncLM):
     Args:
         hf_model: The model.
         hf_tokenizer: Its tokenizer, or None.
-        batch_size: The most prefixes in a forward.
-        timeout: How long, in seconds, a batch stays open where other work keeps the event loop busy.
         cache_size: How many rows are cached; 256 are 50 MB at 49k tokens.
-        cache_opts: Options of ``OutputCache``.
         kv_cache_tokens: How many tokens' keys and values are cached, of the model and of each adapter; 4,096 are 190 MB
             for a model of 135M parameters in float32, 537 MB for one of 8B in 16 bits.
+        options: Further options of ``AsyncLM``.
     """
 
     def __init__(
         self,
         hf_model: Any,
         hf_tokenizer: Any,
-        batch_size: int = 20,
-        timeout: float = 0.02,
+        *,
         cache_size: int = 256,
-        cache_opts: Mapping[str, Any] | None = None,
         kv_cache_tokens: int = 4096,
+        **options: Any,
     ) -> None:
         config = hf_model.config.get_text_config()
         super().__init__(
             hf_tokenizer,
             vocab_size=config.vocab_size,
             max_prefix_len=getattr(config, "max_position_embeddings", None),
-            batch_size=batch_size,
-            timeout=timeout,
             cache_size=cache_size,
-            cache_opts=cache_opts,
+            **options,
         )
         self.model = hf_model.eval()
         self.device = hf_model.device
@@ -125,39 +117,13 @@ class AsyncTransformer(AsyncLM):
             return _rows(next_logits(model, [ids], None))[0]
 
     @override
-    async def token_logprobs(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
-    ) -> torch.Tensor:
-        return self.token_logprobs_sync(prompt_ids, token_ids, lora_name)
+    async def compute_scores(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
+        return self.compute_scores_sync(prompt, ids, lora_name)
 
     @override
-    def token_logprobs_sync(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
-    ) -> torch.Tensor:
-        prompt, ids, loaded_name = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
-        with self._model_with(loaded_name):
-            return self._scores(prompt, ids, self._cached_tokens[loaded_name])
-
-    def _scores(self, prompt: Ids, ids: Ids, cached: CachedTokens) -> torch.Tensor:
-        """Compute float32 (n,): log p of each given token after the prompt, 256 tokens to a forward."""
-        from transformers import DynamicCache
-
-        slots = cached.path(prompt[:-1])
-        cache = DynamicCache(cached.read([slots])) if slots else None
-        if cache is None and len(ids) > _SCORED_AT_ONCE:
-            cache = DynamicCache(config=self.model.config)
-        scores = torch.empty(len(ids))
-        unread = prompt[len(slots) :]
-        for start in range(0, len(ids), _SCORED_AT_ONCE):
-            part = ids[start : start + _SCORED_AT_ONCE]
-            # The last one is scored by what comes before it; the next part reads it.
-            read = torch.tensor([unread + part[:-1]], device=self.model.device)
-            places = range(len(unread) - 1, len(unread) - 1 + len(part))
-            logits = logits_at(self.model, read, places, cache)[0].float()
-            chosen = logits.gather(1, torch.tensor(part, device=logits.device)[:, None])[:, 0]
-            scores[start : start + len(part)] = (chosen - logits.logsumexp(-1)).cpu()
-            unread = part[-1:]
-        return scores
+    def compute_scores_sync(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
+        with self._model_with(lora_name) as model:
+            return scores_after(model, prompt, ids, self._cached_tokens[lora_name])
 
     # What is cached.
 
@@ -223,7 +189,6 @@ class AsyncTransformer(AsyncLM):
             yield self.model
 
     def _switch(self, loaded_name: str | None) -> None:
-        """Switch a loaded adapter on, or all adapters off for None."""
         if loaded_name is None:
             # Where none is left there is nothing to switch off.
             with contextlib.suppress(ValueError):
@@ -235,7 +200,6 @@ class AsyncTransformer(AsyncLM):
 
     @contextlib.contextmanager
     def _changing_adapters(self) -> Iterator[None]:
-        """Lock the model and silence warnings while an adapter is loaded or unloaded."""
         with self._model_lock, warnings.catch_warnings():
             # Of a second adapter, and of the end of one that was active: both are wanted.
             for message in ("Already found a `peft_config` attribute", "Adapter .* was active which is now deleted"):
@@ -316,5 +280,4 @@ class AsyncTransformer(AsyncLM):
 
 
 def _rows(logits: torch.Tensor) -> torch.Tensor:
-    """Return the log-softmax of logits, float32 on the CPU."""
     return torch.log_softmax(logits.float(), dim=-1).cpu()

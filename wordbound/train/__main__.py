@@ -35,22 +35,22 @@ _LOG_INTERVAL_S: Final = 60.0
 
 
 @contextmanager
-def progress_bar(label: str, total: int, poll: Callable[[], tuple[int, str]]) -> Iterator[None]:
+def progress_bar(label: str, poll: Callable[[], tuple[int, int, str]]) -> Iterator[None]:
     """Show a bar while the body runs.
 
     Args:
         label: What is counted.
-        total: Of all.
-        poll: Returns how many are done, and what is shown beside the bar. Called from a thread of its own.
+        poll: Returns how many are done and how many there are, and what is shown beside the bar. Called from a thread
+            of its own.
     """
     has_ended = Event()
     interval = _INTERVAL_S if sys.stderr.isatty() else _LOG_INTERVAL_S
 
     def show() -> None:
-        with tqdm(total=total, desc=label, mininterval=interval, initial=poll()[0], dynamic_ncols=True) as bar:
+        with tqdm(desc=label, mininterval=interval, initial=poll()[0], dynamic_ncols=True) as bar:
             while True:
                 is_last = has_ended.wait(_INTERVAL_S)
-                done, beside = poll()
+                done, bar.total, beside = poll()
                 bar.set_postfix_str(beside, refresh=False)
                 bar.update(done - bar.n)
                 if is_last:
@@ -143,7 +143,7 @@ def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, b
     examples = encode_examples(tokenizer, _as_messages(tokenizer, chosen))
     report: dict[str, Any] = {"num_written": num_written, "num_texts": len(chosen), "left_out": dict(reasons)}
     try:
-        with progress_bar("training", config.training.num_steps(len(examples)), partial(_poll_training, part)):
+        with progress_bar("training", partial(_poll_training, part)):
             report |= train_adapter(config.model, examples, part, config.training)
     except TrainingFailedError as error:
         reason = str(error).strip().splitlines()[-1]
@@ -167,20 +167,19 @@ def _texts(
         say(f"{num_rejected} texts are not within the list: {folder / texts.REJECTED}")
         return own, len(own) + num_rejected
     has_gpu = torch.cuda.is_available()
-    with progress_bar("texts", config.num_texts, lambda: (texts.count_texts(folder), "")):
+    with progress_bar("texts", lambda: (texts.count_texts(folder), config.num_texts, "")):
         written = texts.generate_texts(config, folder, has_gpu=has_gpu, round_number=number, adapter=adapter)
     return written, len(written)
 
 
-def _poll_training(folder: Path) -> tuple[int, str]:
-    """Read the progress of a training: the steps that were made, and the last held-out loss."""
+def _poll_training(folder: Path) -> tuple[int, int, str]:
     from wordbound.train.training import PROGRESS
 
     try:
         progress = json.loads((folder / PROGRESS).read_text())
     except FileNotFoundError:
-        return 0, ""
-    return progress["step"], f"held-out loss {progress['held_out_loss']:.4f}"
+        return 0, 0, ""
+    return progress["step"], progress["num_steps"], f"held-out loss {progress['held_out_loss']:.4f}"
 
 
 def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:

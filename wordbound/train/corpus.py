@@ -66,5 +66,4 @@ class Source:
             raise TrainError(f"cannot read {self.path}: {error.strerror}") from error
 
     def _binary(self, offset: int, what: str) -> TrainError:
-        """Return the error of a file that is no text, with the byte at fault."""
         return TrainError(f"{self.path} is no text in UTF-8: byte {offset} is {what}; convert it to UTF-8 first")

@@ -133,7 +133,6 @@ def _train(config: DecoderConfig, source: Source, figures: dict[str, Any], repor
 
 
 def _line(figure: dict[str, Any], config: DecoderConfig) -> str:
-    """Format the losses, time and sample of an epoch as one line."""
     return (
         f"epoch {figure['epoch']} of {config.epochs}: loss {figure['train_loss']:.3f}, "
         f"held out {figure['held_out_loss']:.3f}, {figure['seconds']} s: {figure['sample']!r}"
@@ -144,7 +143,6 @@ def _line(figure: dict[str, Any], config: DecoderConfig) -> str:
 
 
 def _train_tokenizer(config: DecoderConfig, source: Source) -> Tokenizer:
-    """Train a byte-level BPE tokenizer on the text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -184,9 +182,8 @@ def _windows(config: DecoderConfig, source: Source, tokenizer: Tokenizer) -> tup
 
 
 def _new_model(config: DecoderConfig, tokenizer: Tokenizer) -> Any:
-    """Create a Llama model of the configured size, with random weights."""
     end = tokenizer.token_to_id(END)
-    return LlamaForCausalLM(
+    model = LlamaForCausalLM(
         LlamaConfig(
             vocab_size=tokenizer.get_vocab_size(),
             hidden_size=config.hidden_size,
@@ -202,6 +199,8 @@ def _new_model(config: DecoderConfig, tokenizer: Tokenizer) -> Any:
             eos_token_id=end,
         )
     )
+    model.generation_config = GenerationConfig(bos_token_id=end, eos_token_id=end, pad_token_id=end)
+    return model
 
 
 def _epoch(
@@ -260,16 +259,13 @@ def _loss_of(config: DecoderConfig, model: Any, windows: Windows) -> float:
 @torch.no_grad()
 def _sample(config: DecoderConfig, model: Any, tokenizer: Tokenizer, number: int) -> str:
     """Sample a text from the model, with a seed of its own for each epoch."""
-    end = model.config.eos_token_id
-    generator = torch.Generator().manual_seed(config.seed + number)
-    ids: list[int] = [end]
-    model.eval()
-    while len(ids) <= min(config.sample_tokens, config.context - 1):
-        logits = model(input_ids=torch.tensor([ids], device=model.device)).logits[0, -1].cpu()
-        ids.append(int(torch.multinomial(torch.softmax(logits / 0.8, -1), 1, generator=generator)))
-        if ids[-1] == end:
-            break
-    return str(tokenizer.decode(ids, skip_special_tokens=True))
+    end = torch.tensor([[model.config.eos_token_id]], device=model.device)
+    torch.manual_seed(config.seed + number)
+    most = max(min(config.sample_tokens, config.context - 1), 1)
+    [ids] = model.generate(
+        end, attention_mask=torch.ones_like(end), do_sample=True, temperature=0.8, top_k=0, max_new_tokens=most
+    )
+    return str(tokenizer.decode(ids.tolist(), skip_special_tokens=True))
 
 
 # The folder.
@@ -277,8 +273,7 @@ def _sample(config: DecoderConfig, model: Any, tokenizer: Tokenizer, number: int
 
 def _save_checkpoint(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figures: dict[str, Any]) -> None:
     """Write the model, the figures and, last, the checkpoint; each file is replaced whole."""
-    context, end = model.config.max_position_embeddings, model.config.eos_token_id
-    model.generation_config = GenerationConfig(bos_token_id=end, eos_token_id=end, pad_token_id=end)
+    context = model.config.max_position_embeddings
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token=END, eos_token=END, pad_token=END, model_max_length=context
     )

@@ -118,7 +118,6 @@ def count_texts(folder: Path) -> int:
 
 
 def _text_of(body: dict[str, Any], answer: dict[str, Any]) -> Text:
-    """Build a text from a request's body and the service's answer to it."""
     choice, vocab = answer["choices"][0], answer["vocab"]
     return Text(
         prompt=body["messages"][-1]["content"],

@@ -92,7 +92,6 @@ def encode(tokenizer: Any, text: str) -> list[int]:
 
 
 def _is_text(data: bytes) -> bool:
-    """Return whether bytes are UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -174,11 +174,9 @@ class TokenCharacterTrie:
         return {leaf: word for word, leaf in self.word2leaf.items()}
 
     def _downwards(self) -> Iterator[tuple[int, int]]:
-        """Yield each node below the root with its parent, parents first."""
         return zip(range(self.root - 1, -1, -1), self.parents[-2::-1].tolist(), strict=True)
 
     def _last_letter(self, node: int) -> Any:
-        """Return the letter that leads from its parent to the node of a prefix."""
         return self._letters[self._labels[node - len(self.decode)]]
 
     def visualize(self, ws: Weights | None = None) -> Any:
@@ -247,12 +245,10 @@ class ParallelTokenCharacterTrie(TokenCharacterTrie):
 
 
 def _key(word: Any) -> Hashable:
-    """Return the key of a word: a token's bytes and id, or another word itself."""
     return (word.byte_string, word.token_id) if isinstance(word, Token) else word
 
 
 def _green(weight: float, largest: float) -> str:
-    """Return the colour of a node by its weight: white for 0, green for the largest weight."""
     share = min(max(weight / largest, 0), 1) if largest > 0 else 0
     rest = round(255 * (1 - share))
     return f"#{rest:02x}ff{rest:02x}"
