@@ -8,7 +8,7 @@ import operator
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import torch
@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from wordbound.lm.adapters import WithAdapters
 from wordbound.lm.cache import OutputCache
-from wordbound.lm.gathering import Gatherers, Ids, Key, run_sync, running_loop
+from wordbound.lm.gathering import Gatherer, Ids, Key, PerLoop, run_sync, running_loop
 from wordbound.lm.programs import WithRuns
 from wordbound.lm.programs.constraint import ListConstraint, Unconstrained
 from wordbound.lm.sampling import Sampling
@@ -72,7 +72,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         self.max_prefix_len = max_prefix_len
         self.batch_size = batch_size
         self.timeout = timeout
-        self._gatherers = Gatherers()
+        self._gatherers = PerLoop[Gatherer]()
         self._lock = threading.Lock()
         self.cache = OutputCache(cache_size, **(cache_opts or {}))
 
@@ -309,7 +309,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         """Return the rows of keys, from the cache or computed in batches with other callers'."""
         found = self._cached(keys)
         if missing := [key for key in keys if key not in found]:
-            rows = await self._gatherers.of_loop(self).rows(missing)
+            rows = await self._gatherers.of_loop(partial(Gatherer, self)).rows(missing)
             found |= dict(zip(missing, rows, strict=True))
         return [found[key] for key in keys]
 

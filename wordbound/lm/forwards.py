@@ -29,12 +29,9 @@ _PROOF: Final = ((1, 2, 3), (1, 2, 4, 5), (2, 1))
 
 
 def next_logits(model: Any, prefixes: Sequence[Ids], cached: CachedTokens | None) -> torch.Tensor:
-    """Return (n, V): the logits after each of n prefixes, which go on from what is cached of them.
+    """Return (n, V): the logits after each of n prefixes, which go on from what is cached of them, and are cached.
 
-    Args:
-        model: A causal language model of transformers.
-        prefixes: What it reads. The new tokens that several of them begin with are computed once.
-        cached: The cache, to which their tokens are added; None for a model that cannot go on.
+    The new tokens that several begin with are computed once. ``cached`` is None for a model that cannot go on.
     """
     if cached is not None and (starts := _new_beginnings(prefixes, cached)):
         next_logits(model, starts, cached)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -157,20 +157,23 @@ def _settle(futures: "Sequence[asyncio.Future[Any]]", result: Any) -> None:
             future.set_result(result)
 
 
-class Gatherers(WeakKeyDictionary[asyncio.AbstractEventLoop, Gatherer]):
-    """The gatherers of a source, one for each event loop that asks it."""
+_Result = TypeVar("_Result")
+
+
+class PerLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, _Result]):
+    """Objects that belong to one event loop each."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
 
-    def of_loop(self, source: RowSource) -> Gatherer:
-        """Return the gatherer of the running event loop, created on first use."""
+    def of_loop(self, make: Callable[[], _Result]) -> _Result:
+        """Return that of the running event loop, made on first use."""
+        loop = asyncio.get_running_loop()
         with self._lock:
-            return self.setdefault(asyncio.get_running_loop(), Gatherer(source))
-
-
-_Result = TypeVar("_Result")
+            if loop not in self:
+                self[loop] = make()
+            return self[loop]
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -5,6 +5,7 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -15,7 +16,7 @@ from wordbound.lm.adapters import REMOVED_ADAPTER
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.cache import CachedTokens, TokenTrie
 from wordbound.lm.forwards import can_continue, next_logits, scores_after
-from wordbound.lm.gathering import Ids
+from wordbound.lm.gathering import Gatherer, Ids
 from wordbound.lm.loading import load_tokenizer
 
 
@@ -271,7 +272,7 @@ class AsyncTransformer(AsyncLM):
         """
         if past is not None:
             raise ValueError("give the whole prefix and no past: cache_kv keeps what is to be reused")
-        self._gatherers.of_loop(self).add(self._key(query, lora_name), future)
+        self._gatherers.of_loop(partial(Gatherer, self)).add(self._key(query, lora_name), future)
 
     def batch_evaluate_queries(self) -> None:
         """Close the running event loop's batch, which is computed at its next pass; nothing outside of a loop."""

@@ -36,13 +36,7 @@ _LOG_INTERVAL_S: Final = 60.0
 
 @contextmanager
 def progress_bar(label: str, poll: Callable[[], tuple[int, int, str]]) -> Iterator[None]:
-    """Show a bar while the body runs.
-
-    Args:
-        label: What is counted.
-        poll: Returns how many are done and how many there are, and what is shown beside the bar. Called from a thread
-            of its own.
-    """
+    """Show a bar while the body runs; ``poll``, from a thread, says how many are done, of how many, and a remark."""
     has_ended = Event()
     interval = _INTERVAL_S if sys.stderr.isatty() else _LOG_INTERVAL_S
 
@@ -79,18 +73,18 @@ def train(config: TrainConfig, folder: Path) -> dict[str, Any]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         config.save(folder / "config.json")
-        if (folder / REPORT).exists():
-            report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-            return report
-        return _train(config, folder.resolve())
+        if not (folder / REPORT).exists():
+            _train(config, folder.resolve())
+        report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        return report
     except OSError as error:
         raise TrainError(
             f"{error.filename or folder}: {error.strerror or error}; what was written stays: the same command resumes"
         ) from error
 
 
-def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
-    """Run all rounds and copy the last one's adapter and report to the run's folder; return the report."""
+def _train(config: TrainConfig, folder: Path) -> None:
+    """Run all rounds and copy the last one's adapter and report to the run's folder."""
     from transformers import AutoTokenizer
 
     from deployments.offline.run import start_ray
@@ -111,8 +105,6 @@ def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
     last = folder / f"round-{config.rounds}"
     shutil.copytree(last / ADAPTER_NAME, folder / ADAPTER_NAME, dirs_exist_ok=True)
     shutil.copy(last / REPORT, folder / REPORT)
-    report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-    return report
 
 
 def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, before: Sequence[Text]) -> list[Text]:

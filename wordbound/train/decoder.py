@@ -4,10 +4,13 @@ The output is a folder of Hugging Face's format. It is written after each epoch,
 training resumed, whenever it was interrupted.
 """
 
+import codecs
 import dataclasses
+import hashlib
 import io
 import json
 import math
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +26,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils import logging
 
-from wordbound.train.corpus import Source
 from wordbound.train.options import END, DecoderConfig, TrainError
 from wordbound.train.writing import write_bytes
 
@@ -35,20 +37,73 @@ CHECKPOINT: Final = "checkpoint.pt"
 _WARM_UP: Final = 0.05
 """Of all steps; then the learning rate falls by a cosine to a tenth."""
 _REPORT_S: Final = 30
+_BLANK_LINES: Final = re.compile(r"\n[ \t\r]*\n\s*")
+_CHUNK_BYTES: Final = 1 << 20
 
 Windows = npt.NDArray[np.uint16]
 """(n, context + 1): consecutive tokens; a window begins with the last token of the one before it."""
 
 
+class Source:
+    """The text file of a training, read as a stream and checked to its end.
+
+    Raises:
+        TrainError: It cannot be read, or is no text in UTF-8; of ``documents`` too, where the file is changed.
+    """
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        if not path.is_file():
+            raise TrainError(f"there is no file {path}: give the path of a text file")
+        self.path = path
+        self.size = path.stat().st_size
+        self.num_bytes = min(self.size, max_bytes)
+        digest = hashlib.sha256()
+        num_documents = sum(is_end for _, is_end in self.documents(digest.update))
+        if not num_documents:
+            raise TrainError(f"{path} has no text: give a file with some")
+        self.digest = digest.hexdigest()
+
+    def documents(self, look: Callable[[bytes], object] = len) -> Iterator[tuple[str, bool]]:
+        """Yield the file's documents, long ones in pieces of about a chunk, and whether each ends its document.
+
+        ``look`` is called with all bytes, by chunks.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        left = ""
+        for start, chunk in self._chunks():
+            look(chunk)
+            if (found := chunk.find(0)) >= 0:
+                raise self._binary(start + found, "a NUL")
+            num_pending = len(decoder.getstate()[0])
+            try:
+                left += decoder.decode(chunk, start + len(chunk) == self.size)
+            except UnicodeDecodeError as error:
+                raise self._binary(start - num_pending + error.start, "no UTF-8") from error
+            *paragraphs, left = _BLANK_LINES.split(left.removeprefix("\ufeff"))
+            yield from ((text.strip(), True) for text in paragraphs if text.strip())
+            if len(left) >= _CHUNK_BYTES:
+                yield left, False
+                left = ""
+        if left.strip():
+            yield left.strip(), True
+
+    def _chunks(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the chunks of the file that are used, each with its offset in bytes."""
+        try:
+            with self.path.open("rb") as file:
+                for start in range(0, self.num_bytes, _CHUNK_BYTES):
+                    yield start, file.read(min(_CHUNK_BYTES, self.num_bytes - start))
+        except OSError as error:
+            raise TrainError(f"cannot read {self.path}: {error.strerror}") from error
+
+    def _binary(self, offset: int, what: str) -> TrainError:
+        return TrainError(f"{self.path} is no text in UTF-8: byte {offset} is {what}; convert it to UTF-8 first")
+
+
 def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) -> Path:
-    """Train a decoder, or resume a training that was interrupted.
+    """Train a decoder, or resume a training that was interrupted; return its folder.
 
-    Args:
-        config: The settings.
-        report: Called with a line for each thing that happens.
-
-    Returns:
-        The folder: the model, its tokenizer and ``training.json``, the settings and figures.
+    ``report`` is called with a line for each thing that happens.
 
     Raises:
         TrainError: The file, the settings, the folder or the disk do not allow it.

@@ -33,11 +33,7 @@ _MAX_BYTES: Final = 256 << 20
 
 
 def read_prompts(config: TrainConfig) -> list[str]:
-    """Return the prompts of a run, from the user's file or built in, each once and shuffled.
-
-    Raises:
-        TrainError: There are none.
-    """
+    """Return the prompts of a run, from the user's file or built in, each once and shuffled; TrainError for none."""
     if config.prompts is None:
         try:
             return built_in_prompts(config.lang, config.seed)
@@ -81,9 +77,6 @@ def generate_texts(
     config: TrainConfig, folder: Path, *, has_gpu: bool, round_number: int = 1, adapter: Path | None = None
 ) -> list[Text]:
     """Generate the texts of a round with the offline pipeline, or resume that; return the texts.
-
-    Args:
-        adapter: Folder of the adapter that writes them; None for the base model.
 
     Raises:
         TrainError: The engine cannot start, or answers nothing.

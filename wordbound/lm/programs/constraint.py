@@ -153,16 +153,10 @@ class ListConstraint(Constraint):
 
 
 class GrammarConstraint(Constraint):
-    """The texts of a grammar of llguidance, followed by its ``LLInterpreter``.
+    """The texts of a grammar of llguidance, followed by its ``LLInterpreter``; RunError where it cannot be compiled.
 
-    Args:
-        tokenizer: An ``LLTokenizer``.
-        grammar: A grammar in Lark, or llguidance's own JSON.
-        backtrack: Whether the grammar may remove tokens that it spells otherwise.
-        fast_forward: Whether tokens that must follow are added at once.
-
-    Raises:
-        RunError: The grammar cannot be compiled; the message is llguidance's.
+    ``backtrack`` is whether the grammar may remove tokens that it spells otherwise, ``fast_forward`` whether tokens
+    that must follow are added at once.
     """
 
     ends_at_refused = True
@@ -230,11 +224,7 @@ class GrammarConstraint(Constraint):
 
 @lru_cache(maxsize=8)
 def llguidance_tokenizer(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[int, ...]) -> Any:
-    """Return the ``LLTokenizer`` of a tokenizer of transformers; takes about a second, once.
-
-    Raises:
-        ValueError: The tokenizer is none of the Rust library, or it has no end of text.
-    """
+    """Return the ``LLTokenizer`` of a fast tokenizer of transformers, else ValueError; takes about a second, once."""
     from llguidance.hf import from_tokenizer
 
     if not eos_token_ids:
@@ -246,11 +236,7 @@ def llguidance_tokenizer(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[i
 
 
 def llguidance_grammar(lark: str | None, regex: str | None, json_schema: str | Mapping[str, Any] | None) -> str:
-    """Return the one that is given as llguidance's own JSON. Whether it is valid is found out when it is used.
-
-    Raises:
-        RunError: A rule of ``lark`` sets a temperature.
-    """
+    """Return the one that is given as llguidance's own JSON. Whether it is valid is found out when it is used."""
     from llguidance import LLMatcher
 
     if lark is not None:

@@ -255,10 +255,7 @@ def _green(weight: float, largest: float) -> str:
 
 
 def _letters_of(words: Sequence[Any]) -> tuple[_Int64Array, _Int64Array, list[Any]]:
-    """Return the letters of all words by number, int64, the length of each word, int64, and the letters by number.
-
-    A byte is its own number; words of other letters than bytes are iterated for them.
-    """
+    """Return the letters of all words by number (a byte is its own), the length of each word, and all letters."""
     numbers: Interner[Any] = Interner(range(_NUM_BYTES))
     spelled = [word if isinstance(word, bytes) else [numbers[letter] for letter in word] for word in words]
     lengths = np.fromiter(map(len, spelled), np.int64, len(spelled))
@@ -270,13 +267,7 @@ def _prefixes_of(
 ) -> tuple[_Int64Array, _Int64Array, _Int64Array]:
     """Number the prefixes of words by length, then by parent and last letter; the empty one is 0.
 
-    Args:
-        letters: Those of one word after the other, by number.
-        lengths: Of each word.
-        num_letters: How many letters have numbers.
-
-    Returns:
-        Of each prefix its parent, -1 of the empty one, and its last letter; and of each word the prefix that it is.
+    Returns each prefix's parent (-1 of the empty one) and last letter, and for each word the prefix that it is.
     """
     starts = np.cumsum(lengths) - lengths
     nodes = np.zeros(len(lengths), np.int64)
