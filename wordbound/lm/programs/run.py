@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import torch
 
@@ -16,12 +16,24 @@ from wordbound.lm.programs.events import Capture, Event, Replace, RunError, RunT
 from wordbound.lm.programs.spelling import replay, spell, tokens_of_last
 from wordbound.lm.sampling import Sampling
 
-if TYPE_CHECKING:
-    from wordbound.lm.base import AsyncLM
-
 Reason: TypeAlias = Literal["stop", "length", "callback"]
 
 _NO_CHANGE: Final = Change(0, [])
+
+
+class RowModel(Protocol):
+    """What a run asks of a model; every ``AsyncLM`` has it."""
+
+    tokenizer: Any
+
+    @property
+    def byte_vocab(self) -> Sequence[bytes]: ...
+
+    async def next_token_logprobs(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor: ...
+
+    async def token_logprobs(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
+    ) -> torch.Tensor: ...
 
 
 class Run:
@@ -38,7 +50,7 @@ class Run:
 
     def __init__(
         self,
-        model: "AsyncLM",
+        model: RowModel,
         prompt_ids: Sequence[int],
         constraint: Constraint,
         *,
