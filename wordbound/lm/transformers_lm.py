@@ -32,28 +32,33 @@ class AsyncTransformer(AsyncLM):
     Args:
         hf_model: The model.
         hf_tokenizer: Its tokenizer, or None.
+        batch_size: The most prefixes in a forward.
+        timeout: How long, in seconds, a batch stays open where other work keeps the event loop busy.
         cache_size: How many rows are cached; 256 are 50 MB at 49k tokens.
+        cache_opts: Options of ``OutputCache``.
         kv_cache_tokens: How many tokens' keys and values are cached, of the model and of each adapter; 4,096 are 190 MB
             for a model of 135M parameters in float32, 537 MB for one of 8B in 16 bits.
-        options: Further options of ``AsyncLM``.
     """
 
     def __init__(
         self,
         hf_model: Any,
         hf_tokenizer: Any,
-        *,
+        batch_size: int = 20,
+        timeout: float = 0.02,
         cache_size: int = 256,
+        cache_opts: Mapping[str, Any] | None = None,
         kv_cache_tokens: int = 4096,
-        **options: Any,
     ) -> None:
         config = hf_model.config.get_text_config()
         super().__init__(
             hf_tokenizer,
             vocab_size=config.vocab_size,
             max_prefix_len=getattr(config, "max_position_embeddings", None),
+            batch_size=batch_size,
+            timeout=timeout,
             cache_size=cache_size,
-            **options,
+            cache_opts=cache_opts,
         )
         self.model = hf_model.eval()
         self.device = hf_model.device
