@@ -2,7 +2,6 @@
 
 from itertools import count
 
-UNKNOWN_ADAPTER = "unknown LoRA adapter: {!r}; load it by add_new_lora, or leave lora_name out"
 REMOVED_ADAPTER = "the LoRA adapter was removed or replaced before its rows were computed: ask again"
 
 
@@ -19,7 +18,10 @@ class WithAdapters:
 
     def load_adapter(self, lora_path: str, loaded_name: str) -> None:
         """Load an adapter under a name that was never used before; errors are those of ``add_new_lora``."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} has no adapters: use the backend 'transformers' or 'vllm', "
+            f"or merge {lora_path!r} into the model"
+        )
 
     def unload_adapter(self, loaded_name: str) -> None:
         """Remove an adapter and what was cached with it; who still waits for its rows gets a ValueError."""
@@ -34,7 +36,9 @@ class WithAdapters:
         try:
             return self._adapters[lora_name]
         except KeyError:
-            raise ValueError(UNKNOWN_ADAPTER.format(lora_name)) from None
+            raise ValueError(
+                f"unknown LoRA adapter: {lora_name!r}; load it by add_new_lora, or leave lora_name out"
+            ) from None
 
     def add_new_lora(self, lora_path: str, lora_name: str = "lora_1") -> None:
         """Load a LoRA adapter, which each call selects by its ``lora_name``; one of the same name is replaced.
@@ -47,11 +51,6 @@ class WithAdapters:
             ValueError: There is no such adapter, it is damaged, or it does not fit the model; what was loaded stays.
             NotImplementedError: The backend has no adapters.
         """
-        if type(self).load_adapter is WithAdapters.load_adapter:
-            raise NotImplementedError(
-                f"{type(self).__name__} has no adapters: use the backend 'transformers' or 'vllm', "
-                f"or merge {str(lora_path)!r} into the model"
-            )
         loaded_name = f"adapter{next(self._adapter_numbers)}"
         self.load_adapter(str(lora_path), loaded_name)
         replaced = self._adapters.get(lora_name)
@@ -64,7 +63,6 @@ class WithAdapters:
         del self._adapters[lora_name]
 
     def _unload(self, loaded_name: str | None) -> None:
-        """Unload an adapter, if there is one, and clear the cache of rows."""
         if loaded_name is not None:
             self.unload_adapter(loaded_name)
             self.clear_rows()

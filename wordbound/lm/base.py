@@ -4,24 +4,26 @@ A backend writes ``compute_rows``; checks, gathering, the cache of rows, scores 
 """
 
 import asyncio
-import contextlib
 import operator
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any, Final, Self
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import torch
 from typing_extensions import override
 
 from wordbound.lm.adapters import WithAdapters
 from wordbound.lm.cache import OutputCache
-from wordbound.lm.gathering import Gatherers, Ids, Key, run_sync, running_loop
+from wordbound.lm.gathering import Gatherer, Ids, Key, PerLoop, run_sync, running_loop
 from wordbound.lm.programs import WithRuns
 from wordbound.lm.programs.constraint import ListConstraint, Unconstrained
-from wordbound.lm.sampling import ListOfWords, Sampling
+from wordbound.lm.sampling import Sampling
 from wordbound.lm.tokens import Token, decode_vocab
+
+if TYPE_CHECKING:
+    from wordbound.lm.word_list import WordList
 
 MAX_BATCH_BYTES: Final = 4 << 30
 """Of the rows that one call returns: 21,845 prefixes at 49,152 tokens."""
@@ -70,7 +72,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         self.max_prefix_len = max_prefix_len
         self.batch_size = batch_size
         self.timeout = timeout
-        self._gatherers = Gatherers()
+        self._gatherers = PerLoop[Gatherer]()
         self._lock = threading.Lock()
         self.cache = OutputCache(cache_size, **(cache_opts or {}))
 
@@ -91,6 +93,18 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         A backend that need not wait for others overrides it.
         """
         return run_sync(self.compute_rows(prefixes, lora_name))
+
+    async def compute_scores(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
+        """Compute float32 (n,): log p of each of n tokens, at least one, after the prompt and the ones before it.
+
+        By n rows; a backend that can do it by one prefill overrides it.
+        """
+        rows = await self._rows([(lora_name, prompt + ids[:i]) for i in range(len(ids))])
+        return torch.stack([row[token].cpu() for row, token in zip(rows, ids, strict=True)])
+
+    def compute_scores_sync(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
+        """Compute scores as ``compute_scores``, blocking."""
+        return run_sync(self.compute_scores(prompt, ids, lora_name))
 
     # Rows.
 
@@ -137,17 +151,15 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         Raises:
             ValueError: As ``next_token_logprobs``; the prompt must have at least one token, ``token_ids`` may be empty.
         """
-        prompt, ids, loaded_name = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
-        if not ids:
-            return torch.empty(0)
-        rows = await self._rows([(loaded_name, prompt + ids[:i]) for i in range(len(ids))])
-        return torch.stack([row[token].cpu() for row, token in zip(rows, ids, strict=True)])
+        asked = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
+        return await self.compute_scores(*asked) if len(token_ids) else torch.empty(0)
 
     def token_logprobs_sync(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
         """As ``token_logprobs``, for code that does not await."""
-        return run_sync(self.token_logprobs(prompt_ids, token_ids, lora_name))
+        asked = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
+        return self.compute_scores_sync(*asked) if len(token_ids) else torch.empty(0)
 
     # Samples.
 
@@ -159,7 +171,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         temperature: float = 1.0,
         seed: int | None = None,
         lora_name: str | None = None,
-        vocab: ListOfWords[Any] | None = None,
+        vocab: "WordList | None" = None,
     ) -> list[int]:
         """Return up to ``max_tokens`` sampled ids, without the one that ended them.
 
@@ -202,7 +214,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         temperature: float = 1.0,
         seed: int | None = None,
         lora_name: str | None = None,
-        vocab: ListOfWords[Any] | None = None,
+        vocab: "WordList | None" = None,
     ) -> list[list[int]]:
         """Sample one text after each prompt, at the same time. Prompt i has the seed ``seed + i``."""
         # Checked first, so that one bad prompt does not leave the others running.
@@ -297,7 +309,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         """Return the rows of keys, from the cache or computed in batches with other callers'."""
         found = self._cached(keys)
         if missing := [key for key in keys if key not in found]:
-            rows = await self._gatherers.of_loop(self).rows(missing)
+            rows = await self._gatherers.of_loop(partial(Gatherer, self)).rows(missing)
             found |= dict(zip(missing, rows, strict=True))
         return [found[key] for key in keys]
 
@@ -313,7 +325,6 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         return [found[key] for key in keys]
 
     def _cached(self, keys: Iterable[Key]) -> dict[Key, torch.Tensor]:
-        """Return the rows of those keys that are in the cache."""
         if not self.cache.maxsize:
             return {}
         with self._lock:
@@ -338,7 +349,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
     def _key(self, token_ids: Sequence[int], lora_name: str | None) -> Key:
         """Check a prefix and its adapter, and return the key of its row; ValueError where one is bad."""
         loaded_name = self.loaded_name(lora_name)
-        ids = self.check_ids(token_ids)
+        ids = self._checked_ids(token_ids)
         if not ids:
             raise ValueError("token ids must not be empty: give at least one, such as the tokenizer's bos_token_id")
         if self.max_prefix_len is not None and len(ids) > self.max_prefix_len:
@@ -361,7 +372,7 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None
     ) -> tuple[Ids, Ids, str | None]:
         """Check a prompt and the tokens to score; return both, and the name of the loaded adapter."""
-        ids = self.check_ids(token_ids)
+        ids = self._checked_ids(token_ids)
         loaded_name, prompt = self._key(prompt_ids, lora_name)
         # The last token is scored, and nothing is asked after it.
         if self.max_prefix_len is not None and len(prompt) + len(ids) - 1 > self.max_prefix_len:
@@ -371,22 +382,15 @@ class AsyncLM(WithAdapters, WithRuns, ABC):
             )
         return prompt, ids, loaded_name
 
-    def _int(self, token: Any) -> int:
-        """Return a token id, of numpy's or torch's too, as an int; ValueError where it is none."""
-        # numpy's and torch's integers are fine.
-        if not isinstance(token, bool):
-            with contextlib.suppress(TypeError):
-                return operator.index(token)
-        raise ValueError(f"token ids must be ints from 0 to {self.vocab_size - 1}, not {token!r}")
-
-    def check_ids(self, token_ids: Sequence[int]) -> Ids:
-        """Return token ids as a tuple of ints; ValueError where one is no int, or not of this model."""
-        if hasattr(token_ids, "tolist"):
-            token_ids = token_ids.tolist()
-        ids = tuple(token_ids)
-        if not all(type(token) is int for token in ids):
-            ids = tuple(self._int(token) for token in ids)
-        if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
-            wrong = next(token for token in ids if not 0 <= token < self.vocab_size)
-            raise ValueError(f"token ids must be from 0 to {self.vocab_size - 1}, this model's vocabulary, not {wrong}")
+    def _checked_ids(self, token_ids: Sequence[Any]) -> Ids:
+        """Return ids, of numpy's and torch's integers too, as ints; ValueError where one is none of this model."""
+        last = self.vocab_size - 1
+        token_ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
+        for token in token_ids:
+            if isinstance(token, bool) or not hasattr(token, "__index__"):
+                raise ValueError(f"token ids must be ints from 0 to {last}, not {token!r}")
+        ids = tuple(map(operator.index, token_ids))
+        if ids and not 0 <= min(ids) <= max(ids) <= last:
+            wrong = next(token for token in ids if not 0 <= token <= last)
+            raise ValueError(f"token ids must be from 0 to {last}, this model's vocabulary, not {wrong}")
         return ids

@@ -52,17 +52,9 @@ class OutputCache:
 
 
 class TokenTrie:
-    """A tree of token ids: a node stands for the prefix that leads to it.
+    """A tree of token ids: a node stands for the prefix that leads to it; ``children`` are by the next token.
 
-    Args:
-        parent: The node of the prefix that is one token shorter; None for the root.
-        token_id: The token that leads from there to this node.
-
-    Attributes:
-        children: By token id, the node of the prefix that is one token longer.
-        past_key_values: The KV states of the prefix, or None.
-        slot: Where the keys and values of its last token are.
-        used: When they were last used.
+    ``past_key_values`` are the prefix's KV states, if any; its last token's are in ``slot``, last used at ``used``.
     """
 
     def __init__(self, parent: Self | None = None, token_id: int = -1) -> None:
@@ -156,13 +148,9 @@ class CachedTokens:
         return [(copy(keys), copy(values)) for keys, values in self._memory]
 
     def add(self, prefixes: Sequence[Ids], num_cached: Sequence[int], layers: Any, first: int) -> None:
-        """Cache the keys and values that a forward computed for new tokens.
+        """Cache what a forward over prefixes computed for new tokens, those after ``num_cached`` of each.
 
-        Args:
-            prefixes: What the model has seen.
-            num_cached: How many tokens of each were read from here.
-            layers: The layers of the cache after the forward.
-            first: The column of the first new token of each prefix.
+        ``layers`` are the cache's after the forward, ``first`` the column of the first new token of each prefix.
         """
         new: list[TokenTrie] = []
         rows, columns = [], []

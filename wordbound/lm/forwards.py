@@ -17,28 +17,26 @@ from wordbound.lm.gathering import Ids, num_equal
 
 _MIN_SHARED: Final = 16
 """New tokens that several prefixes begin with, which are then computed once, before them."""
-_FORWARD_TOKENS: Final = {"cpu": 32}
+_FORWARD_TOKENS: Final = {"cpu": 32, "cuda": 512}
 """How many tokens cost what a forward costs besides its tokens, as it reads all weights; a GPU computes far more."""
-_FORWARD_TOKENS_OF_A_GPU: Final = 512
 _MAX_TOKENS: Final = 4096
 """Of a forward, padding included: 600 MB for the widest layer of a model of 8B in 32 bits."""
+_SCORED_AT_ONCE: Final = 256
+"""Tokens of a text that are scored by one forward: 50 MB of logits at 49k tokens, 268 MB at 262k."""
 _PLAIN_ROPE: Final = (None, "default", "linear", "llama3", "yarn")
 """Kinds of rotary positions that do not depend on the longest text in the batch."""
 _PROOF: Final = ((1, 2, 3), (1, 2, 4, 5), (2, 1))
 
 
 def next_logits(model: Any, prefixes: Sequence[Ids], cached: CachedTokens | None) -> torch.Tensor:
-    """Return (n, V): the logits after each of n prefixes, which go on from what is cached of them.
+    """Return (n, V): the logits after each of n prefixes, which go on from what is cached of them, and are cached.
 
-    Args:
-        model: A causal language model of transformers.
-        prefixes: What it reads. The new tokens that several of them begin with are computed once.
-        cached: The cache, to which their tokens are added; None for a model that cannot go on.
+    The new tokens that several begin with are computed once. ``cached`` is None for a model that cannot go on.
     """
     if cached is not None and (starts := _new_beginnings(prefixes, cached)):
         next_logits(model, starts, cached)
     rows: dict[int, torch.Tensor] = {}
-    most_padding = _FORWARD_TOKENS.get(model.device.type, _FORWARD_TOKENS_OF_A_GPU)
+    most_padding = _FORWARD_TOKENS.get(model.device.type, _FORWARD_TOKENS["cuda"])
     for places in _groups(prefixes, cached, most_padding):
         logits = _group_logits(model, [prefixes[i] for i in places], cached)
         rows |= dict(zip(places, logits, strict=True))
@@ -75,7 +73,6 @@ def _groups(prefixes: Sequence[Ids], cached: CachedTokens | None, most_padding: 
 
 
 def _group_logits(model: Any, prefixes: Sequence[Ids], cached: CachedTokens | None) -> torch.Tensor:
-    """Compute the logits after prefixes by one padded forward, and cache their tokens."""
     from transformers import DynamicCache
 
     # The last token is always computed, for its logits are what is asked for.
@@ -106,6 +103,27 @@ def _group_logits(model: Any, prefixes: Sequence[Ids], cached: CachedTokens | No
     if cached is not None and cache is not None:
         cached.add(prefixes, list(map(len, paths)), cache.layers, num_past)
     return logits[range(len(new)), [wanted.index(last) for last in lasts]]
+
+
+def scores_after(model: Any, prompt: Ids, ids: Ids, cached: CachedTokens) -> torch.Tensor:
+    """Compute float32 (n,): log p of each given token after the prompt, 256 tokens to a forward."""
+    from transformers import DynamicCache
+
+    slots = cached.path(prompt[:-1])
+    cache = DynamicCache(cached.read([slots])) if slots else None
+    if cache is None and len(ids) > _SCORED_AT_ONCE:
+        cache = DynamicCache(config=model.config)
+    scores: list[torch.Tensor] = []
+    unread = prompt[len(slots) :]
+    for start in range(0, len(ids), _SCORED_AT_ONCE):
+        part = ids[start : start + _SCORED_AT_ONCE]
+        # The last one is scored by what comes before it; the next part reads it.
+        read = torch.tensor([unread + part[:-1]], device=model.device)
+        places = range(len(unread) - 1, len(unread) - 1 + len(part))
+        rows = logits_at(model, read, places, cache)[0].float().log_softmax(-1)
+        scores.append(rows.gather(1, torch.tensor(part, device=rows.device)[:, None])[:, 0].cpu())
+        unread = part[-1:]
+    return torch.cat(scores)
 
 
 def can_continue(model: Any) -> bool:

@@ -3,8 +3,8 @@
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from typing_extensions import override
 from wordbound.client import AsyncClient, Client
 from wordbound.errors import ServiceError
 from wordbound.lm.base import AsyncLM
-from wordbound.lm.gathering import Ids
+from wordbound.lm.gathering import Ids, PerLoop
 from wordbound.lm.loading import load_tokenizer
 from wordbound.lm.tokens import Token
 from wordbound.routes import Dtype
@@ -67,7 +67,7 @@ class HTTPLM(AsyncLM):
             "transport": transport,
         }
         self.client = Client(**self._client_options)
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = WeakKeyDictionary()
+        self._clients = PerLoop[AsyncClient]()
         self.base_url = url = self.client.url
         try:
             cards = self.client.get("/v1/models")["data"]
@@ -105,7 +105,7 @@ class HTTPLM(AsyncLM):
 
     @override
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
-        client = self._client_of_loop()
+        client = self._clients.of_loop(partial(AsyncClient, **self._client_options))
         return self._checked_rows(await client.logprobs(prefixes, dtype=self.dtype), len(prefixes))
 
     @override
@@ -113,22 +113,13 @@ class HTTPLM(AsyncLM):
         return self._checked_rows(self.client.logprobs(prefixes, dtype=self.dtype), len(prefixes))
 
     @override
-    async def token_logprobs(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
-    ) -> torch.Tensor:
-        prompt, ids, _ = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
-        if not ids:
-            return torch.empty(0)
-        answer = await self._client_of_loop().token_logprobs(prompt, ids)
+    async def compute_scores(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
+        client = self._clients.of_loop(partial(AsyncClient, **self._client_options))
+        answer = await client.token_logprobs(prompt, ids)
         return torch.tensor(answer["logprobs"], dtype=torch.float32)
 
     @override
-    def token_logprobs_sync(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
-    ) -> torch.Tensor:
-        prompt, ids, _ = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
-        if not ids:
-            return torch.empty(0)
+    def compute_scores_sync(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
         return torch.tensor(self.client.token_logprobs(prompt, ids)["logprobs"], dtype=torch.float32)
 
     async def aclose(self) -> None:
@@ -147,33 +138,15 @@ class HTTPLM(AsyncLM):
         await self.aclose()
 
     def _checked_rows(self, rows: NDArray[np.float32], num_rows: int) -> torch.Tensor:
-        """Return rows as a tensor, float32 (n, V); ServiceError for another shape."""
         if rows.shape != (num_rows, self.vocab_size):
             raise ServiceError(f"{self.base_url} answered with rows of {rows.shape}")
         return torch.from_numpy(rows)
-
-    def _client_of_loop(self) -> AsyncClient:
-        """Return the client of the running event loop, created on first use."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            client = self._clients.get(loop)
-            if client is None:
-                client = self._clients[loop] = AsyncClient(**self._client_options)
-        return client
 
 
 class ServedTokenizer:
     """A tokenizer that has texts encoded and decoded by the service over HTTP. Blocks, also in an event loop.
 
-    Args:
-        client: The service.
-        table: The answer of ``GET /v1/tokens``, which has the tokens in base64.
-
-    Attributes:
-        tokens: The tokens by id.
-        strings: Their texts, with U+FFFD in place of what is not UTF-8.
-        all_special_ids: The ids that are no text.
-        eos_token_id: The first of those that end a text.
+    ``table`` is the answer of ``GET /v1/tokens``. Strings have U+FFFD in place of what is not UTF-8.
     """
 
     def __init__(self, client: Client, table: Mapping[str, Any]) -> None:

@@ -35,17 +35,13 @@ def load_model_by_name(name: str, backend: str | None = None, llm_opts: Mapping[
         backend = "vllm" if torch.cuda.is_available() else "transformers"
     if backend not in BACKENDS:
         raise ValueError(f"there is no backend {backend!r}: choose one of {', '.join(map(repr, BACKENDS))}")
-    model: AsyncLM = backend_class(backend).from_name(name, **(llm_opts or {}))
-    return model
-
-
-def backend_class(backend: str) -> Any:
-    """Import the module of a backend and return its class."""
-    module, name, extra = BACKENDS[backend]
+    module, class_name, extra = BACKENDS[backend]
     try:
-        return getattr(importlib.import_module(f"wordbound.lm.{module}"), name)
+        kind = getattr(importlib.import_module(f"wordbound.lm.{module}"), class_name)
     except ModuleNotFoundError as error:
         raise ImportError(f"backend {backend!r} needs {error.name}: install {extra}", name=error.name) from error
+    model: AsyncLM = kind.from_name(name, **(llm_opts or {}))
+    return model
 
 
 def load_tokenizer(name: str) -> Any:

@@ -1,38 +1,9 @@
-"""How the tokens of a text are drawn from rows, and what a list is asked for that they are drawn within."""
+"""How the tokens of a text are drawn from rows."""
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import torch
-
-_State = TypeVar("_State")
-
-
-class ListOfWords(Protocol[_State]):
-    """What a sampler needs of a word list; ``wordbound.lm.WordList`` is one. States are values: none changes."""
-
-    @property
-    def start(self) -> _State: ...
-
-    @property
-    def eos_token_ids(self) -> Collection[int]:
-        """The tokens that end a text of the list."""
-        ...
-
-    def mask(self, state: _State, tokens_left: int | None = None) -> torch.Tensor:
-        """Return bool (V,): the tokens that may come next, ends of text among them where one may come.
-
-        Only those after which the text can be completed within ``tokens_left``, the next one included.
-        """
-        ...
-
-    def next(self, state: _State, token: int) -> _State: ...
-
-    def is_complete(self, state: _State) -> bool:
-        """Return whether the text may end here."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

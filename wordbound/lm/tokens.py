@@ -134,11 +134,7 @@ def _strings(tokenizer: Any, byte_vocab: list[bytes], fallback: Fallback) -> Ite
 
 
 def get_byte_vocab(tokenizer: Any) -> list[bytes]:
-    """Return the bytes of each id of a Hugging Face tokenizer.
-
-    Raises:
-        ValueError: Its pieces do not say what their bytes are.
-    """
+    """Return the bytes of each id of a Hugging Face tokenizer; ValueError where its pieces do not say them."""
     of_piece = _byte_level if _is_byte_level(tokenizer) else _sentence_piece
     added = {i: text for text, i in tokenizer.get_added_vocab().items()}
     num_ids = max(len(tokenizer), max(tokenizer.get_vocab().values(), default=-1) + 1)
@@ -167,11 +163,7 @@ def _sentence_piece(piece: str) -> bytes:
 
 
 def _is_byte_level(tokenizer: Any) -> bool:
-    """Return whether the pieces are byte-level, rather than SentencePiece's.
-
-    Raises:
-        ValueError: They are neither.
-    """
+    """Return whether the pieces are byte-level, rather than SentencePiece's; ValueError where they are neither."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     decoder = getattr(backend, "decoder", None)
     # Its state alone: written out with its vocabulary, a tokenizer of 262,144 tokens takes 2 s.
@@ -198,7 +190,6 @@ def _is_byte_level(tokenizer: Any) -> bool:
 
 
 def _kinds(decoder: Any) -> Iterator[str]:
-    """Yield the types of a decoder of ``tokenizers`` and of those that it is made of."""
     if isinstance(decoder, dict):
         yield decoder["type"]
         for part in decoder.get("decoders", ()):

@@ -5,7 +5,8 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Self
 
 import torch
 from typing_extensions import override
@@ -14,12 +15,9 @@ from deployments.adapter_files import CONFIG, WEIGHTS, Adapter, module_shapes
 from wordbound.lm.adapters import REMOVED_ADAPTER
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.cache import CachedTokens, TokenTrie
-from wordbound.lm.forwards import can_continue, logits_at, next_logits
-from wordbound.lm.gathering import Ids
+from wordbound.lm.forwards import can_continue, next_logits, scores_after
+from wordbound.lm.gathering import Gatherer, Ids
 from wordbound.lm.loading import load_tokenizer
-
-_SCORED_AT_ONCE: Final = 256
-"""Tokens of a text that are scored by one forward: 50 MB of logits at 49k tokens, 268 MB at 262k."""
 
 
 class AsyncTransformer(AsyncLM):
@@ -125,39 +123,13 @@ class AsyncTransformer(AsyncLM):
             return _rows(next_logits(model, [ids], None))[0]
 
     @override
-    async def token_logprobs(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
-    ) -> torch.Tensor:
-        return self.token_logprobs_sync(prompt_ids, token_ids, lora_name)
+    async def compute_scores(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
+        return self.compute_scores_sync(prompt, ids, lora_name)
 
     @override
-    def token_logprobs_sync(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
-    ) -> torch.Tensor:
-        prompt, ids, loaded_name = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
-        with self._model_with(loaded_name):
-            return self._scores(prompt, ids, self._cached_tokens[loaded_name])
-
-    def _scores(self, prompt: Ids, ids: Ids, cached: CachedTokens) -> torch.Tensor:
-        """Compute float32 (n,): log p of each given token after the prompt, 256 tokens to a forward."""
-        from transformers import DynamicCache
-
-        slots = cached.path(prompt[:-1])
-        cache = DynamicCache(cached.read([slots])) if slots else None
-        if cache is None and len(ids) > _SCORED_AT_ONCE:
-            cache = DynamicCache(config=self.model.config)
-        scores = torch.empty(len(ids))
-        unread = prompt[len(slots) :]
-        for start in range(0, len(ids), _SCORED_AT_ONCE):
-            part = ids[start : start + _SCORED_AT_ONCE]
-            # The last one is scored by what comes before it; the next part reads it.
-            read = torch.tensor([unread + part[:-1]], device=self.model.device)
-            places = range(len(unread) - 1, len(unread) - 1 + len(part))
-            logits = logits_at(self.model, read, places, cache)[0].float()
-            chosen = logits.gather(1, torch.tensor(part, device=logits.device)[:, None])[:, 0]
-            scores[start : start + len(part)] = (chosen - logits.logsumexp(-1)).cpu()
-            unread = part[-1:]
-        return scores
+    def compute_scores_sync(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
+        with self._model_with(lora_name) as model:
+            return scores_after(model, prompt, ids, self._cached_tokens[lora_name])
 
     # What is cached.
 
@@ -223,7 +195,6 @@ class AsyncTransformer(AsyncLM):
             yield self.model
 
     def _switch(self, loaded_name: str | None) -> None:
-        """Switch a loaded adapter on, or all adapters off for None."""
         if loaded_name is None:
             # Where none is left there is nothing to switch off.
             with contextlib.suppress(ValueError):
@@ -235,7 +206,6 @@ class AsyncTransformer(AsyncLM):
 
     @contextlib.contextmanager
     def _changing_adapters(self) -> Iterator[None]:
-        """Lock the model and silence warnings while an adapter is loaded or unloaded."""
         with self._model_lock, warnings.catch_warnings():
             # Of a second adapter, and of the end of one that was active: both are wanted.
             for message in ("Already found a `peft_config` attribute", "Adapter .* was active which is now deleted"):
@@ -307,7 +277,7 @@ class AsyncTransformer(AsyncLM):
         """
         if past is not None:
             raise ValueError("give the whole prefix and no past: cache_kv keeps what is to be reused")
-        self._gatherers.of_loop(self).add(self._key(query, lora_name), future)
+        self._gatherers.of_loop(partial(Gatherer, self)).add(self._key(query, lora_name), future)
 
     def batch_evaluate_queries(self) -> None:
         """Close the running event loop's batch, which is computed at its next pass; nothing outside of a loop."""
@@ -316,5 +286,4 @@ class AsyncTransformer(AsyncLM):
 
 
 def _rows(logits: torch.Tensor) -> torch.Tensor:
-    """Return the log-softmax of logits, float32 on the CPU."""
     return torch.log_softmax(logits.float(), dim=-1).cpu()

@@ -7,12 +7,12 @@ computed for the longest prefix that it still keeps, so that a text that grows c
 
 import asyncio
 import weakref
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, Final, Self
 
 import torch
+from cachetools import FIFOCache
 from typing_extensions import override
 from vllm import EngineArgs
 from vllm.lora.request import LoRARequest
@@ -75,7 +75,7 @@ class AsyncVirtualLM(AsyncLM):
         )
         self._names = count(1)
         self._lora_ids = count(1)
-        self._cached_names: OrderedDict[tuple[str | None, Ids], str] = OrderedDict()
+        self._cached_names: FIFOCache[tuple[str | None, Ids], str] = FIFOCache(MAX_CACHED)
         self._keeps = config.kv_transfer_config is not None
         self._lora_config = config.lora_config
         self._hf_config = config.model_config.hf_config
@@ -127,16 +127,11 @@ class AsyncVirtualLM(AsyncLM):
         return torch.cat([rows_of(output)[:1] for output in outputs])
 
     @override
-    async def token_logprobs(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
-    ) -> torch.Tensor:
-        prompt, ids, loaded_name = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
-        if not ids:
-            return torch.empty(0)
+    async def compute_scores(self, prompt: Ids, ids: Ids, lora_name: str | None) -> torch.Tensor:
         params = SamplingParams(
             temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
         )
-        [output] = await self._generate([Request(self._name(), prompt + ids, params, self._lora_request(loaded_name))])
+        [output] = await self._generate([Request(self._name(), prompt + ids, params, self._lora_request(lora_name))])
         scores = (output.prompt_logprobs or [])[len(prompt) :]
         return torch.tensor([score[token].logprob for score, token in zip(scores, ids, strict=True) if score])
 
@@ -194,7 +189,6 @@ class AsyncVirtualLM(AsyncLM):
         self._worker.call(lambda engine: engine.remove_lora(request.lora_int_id), ends=request)
 
     def _lora_request(self, loaded_name: str | None) -> LoRARequest | None:
-        """Return the engine's reference to a loaded adapter; None for none, ValueError if removed."""
         if loaded_name is None:
             return None
         if loaded_name not in self._lora_requests:
@@ -202,14 +196,11 @@ class AsyncVirtualLM(AsyncLM):
         return self._lora_requests[loaded_name]
 
     def _row_request(self, ids: Ids, lora_name: str | None) -> "Request":
-        """Build the request of one token for the row after a prefix, forked from a cached prefix."""
         name = self._name()
         extra_args = rows_args()
         if self._keeps:
             extra_args |= ForkHint(keep=name, parent=self._parent(ids, lora_name)).to_extra_args()
             self._cached_names[lora_name, ids] = name
-            if len(self._cached_names) > MAX_CACHED:
-                self._cached_names.popitem(last=False)
         params = SamplingParams(
             temperature=0.0,
             max_tokens=1,
@@ -240,7 +231,6 @@ class AsyncVirtualLM(AsyncLM):
         return None
 
     def _name(self) -> str:
-        """Return the name of a new request."""
         return f"rows-{next(self._names)}"
 
     async def _generate(self, requests: Sequence["Request"]) -> list[RequestOutput]:

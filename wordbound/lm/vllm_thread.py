@@ -1,12 +1,10 @@
 """The thread that steps a vLLM engine, and calls functions with it for other threads."""
 
+import contextlib
 import gc
-import queue
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from vllm.lora.request import LoRARequest
@@ -28,90 +26,60 @@ class Request:
 
 
 class EngineThread:
-    """The thread that alone touches the engine. It holds no reference to the model object."""
+    """The thread that alone touches the engine, a step at a time. It holds no reference to the model object."""
 
     def __init__(self, engine: LLMEngine) -> None:
         self.engine: Any = engine
-        # What to do, and who waits for it.
-        self._queue: queue.SimpleQueue[tuple[Callable[[], object], Sequence[Future[Any]]]] = queue.SimpleQueue()
+        self._thread = ThreadPoolExecutor(1, "wordbound-engine")
         self._running: dict[str, tuple[Request, str]] = {}
         """By our name: the request, and the engine's name for it."""
+        self._is_stepping = False
         self._removed: set[LoRARequest] = set()
-        self._ended = False
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="wordbound-engine", daemon=True)
-        self._thread.start()
+        self._error: Exception | None = None
+        """Of the step that lost the engine."""
 
     def add(self, requests: Sequence[Request]) -> None:
         """Have requests run, and their futures set. RuntimeError after the end."""
-        self._put(partial(self._add, requests), [request.future for request in requests])
+        self._submit(self._add, requests)
 
     def abort(self, names: Sequence[str]) -> None:
-        """Have requests aborted whose futures nobody reads."""
-        self._put(partial(self._abort, names))
+        """Have requests aborted whose futures nobody reads; nothing after the end."""
+        with contextlib.suppress(RuntimeError):
+            self._submit(self._abort, names)
 
     def clear(self) -> None:
-        """Have the engine forget keys and values."""
-        self._put(lambda: self.engine.reset_prefix_cache(reset_connector=True))
+        """Have the engine forget keys and values; nothing after the end."""
+        with contextlib.suppress(RuntimeError):
+            self._submit(lambda: self.engine.reset_prefix_cache(reset_connector=True))
 
     def call(self, function: Callable[[Any], object], ends: LoRARequest | None = None) -> None:
         """Call a function with the engine and wait for it; the requests of adapter ``ends`` fail before."""
-        future: Future[object] = Future()
-        self._put(lambda: future.set_result(self._call(function, ends)), [future])
-        future.result()
+        self._submit(self._call, function, ends).result()
 
     def end(self) -> None:
-        """End the thread and the engine. Harmless to repeat."""
-        with self._lock:
-            if self._ended:
-                return
-            self._ended = True
-            self._queue.put((lambda: None, ()))
-        self._thread.join()
-        self.engine.engine_core.shutdown()
-        self.engine = None
-        # The engine's objects refer to one another.
-        gc.collect()
+        """End the thread and the engine; who waits for a request gets a RuntimeError. Harmless to repeat."""
+        self._thread.shutdown()
+        self._fail(self._running, RuntimeError("the model was cleaned up before the answer came"))
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            engine.engine_core.shutdown()
+            # The engine's objects refer to one another.
+            gc.collect()
 
-    def _put(self, work: Callable[[], object], waiting: Sequence["Future[Any]"] = ()) -> None:
-        """Hand work to the thread; after the end RuntimeError where somebody would wait for it, else nothing."""
-        with self._lock:
-            if not self._ended:
-                self._queue.put((work, waiting))
-            elif waiting:
-                raise RuntimeError("this model was cleaned up: load it again")
-
-    def _run(self) -> None:
-        """Do the work in the queue, and step the engine while requests run; fail what is left at the end."""
-        while not self._ended:
-            self._do_next()
-            while self._running and not self._ended:
-                if self._queue.empty():
-                    self._step()
-                else:
-                    self._do_next()
-        # Nothing is put any more.
-        ended = RuntimeError("the model was cleaned up, or its engine was lost, before the answer came")
-        self._fail(self._running, ended)
-        while not self._queue.empty():
-            for future in self._queue.get()[1]:
-                future.set_exception(ended)
-
-    def _do_next(self) -> None:
-        """Do the first work in the queue, once there is some; its error goes to who waits for it."""
-        work, waiting = self._queue.get()
+    def _submit(self, work: Callable[..., object], *arguments: object) -> "Future[object]":
         try:
-            work()
-        except Exception as error:
-            for future in waiting:
-                future.set_exception(error)
+            return self._thread.submit(work, *arguments)
+        except RuntimeError as error:
+            raise RuntimeError("this model was cleaned up: load it again") from error
 
     def _add(self, requests: Sequence[Request]) -> None:
-        """Add requests to the engine; one that is refused, or of a removed adapter, fails."""
+        """Add requests to the engine, and step it; one that is refused, or of a removed adapter, fails."""
         for request in requests:
             if not request.future.set_running_or_notify_cancel():
                 continue
             try:
+                if self._error is not None:
+                    raise self._error
                 if request.lora in self._removed:
                     # The engine would read its files again.
                     raise ValueError(REMOVED_ADAPTER)
@@ -121,6 +89,8 @@ class EngineThread:
                 request.future.set_exception(error)
             else:
                 self._running[request.name] = request, name
+        if not self._is_stepping:
+            self._go_on()
 
     def _abort(self, names: Sequence[str], error: Exception | None = None) -> None:
         """Abort those of the requests that run; with an error, they fail with it."""
@@ -133,25 +103,30 @@ class EngineThread:
         else:
             self._fail(found, error)
 
-    def _call(self, function: Callable[[Any], object], ends: LoRARequest | None) -> object:
+    def _call(self, function: Callable[[Any], object], ends: LoRARequest | None) -> None:
         if ends is not None:
             ended = [name for name, (request, _) in self._running.items() if request.lora is ends]
             self._abort(ended, ValueError(REMOVED_ADAPTER))
             self._removed.add(ends)
-        return function(self.engine)
+        function(self.engine)
 
     def _step(self) -> None:
-        """Step the engine; where it is lost, all requests fail and the thread ends."""
+        """Step the engine; where it is lost, all requests fail, later ones too."""
         try:
-            outputs = self.engine.step()
+            for output in self.engine.step():
+                if output.finished and (found := self._running.pop(output.request_id, None)):
+                    found[0].future.set_result(output)
         except Exception as error:
+            self._error = error
             self._fail(self._running, error)
-            with self._lock:
-                self._ended = True
-            return
-        for output in outputs:
-            if output.finished and (found := self._running.pop(output.request_id, None)):
-                found[0].future.set_result(output)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Have the next step made after what others want meanwhile, while requests run and until the end."""
+        self._is_stepping = bool(self._running)
+        if self._is_stepping:
+            with contextlib.suppress(RuntimeError):
+                self._thread.submit(self._step)
 
     def _fail(self, names: Iterable[str], error: Exception) -> None:
         for name in list(names):

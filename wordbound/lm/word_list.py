@@ -13,7 +13,7 @@ from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import inline_word_list, load_word_list, unspaced_language
 from vocab.matching.list_kinds import states_of
 from vocab.matching.mask_kernels import NO_BUDGET
-from vocab.options import Case, End, Layout, ListOptions, Punctuation, Segmentation
+from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.forms import case_of
 
@@ -43,17 +43,12 @@ class WordList:
         words: A list of one's own, the most frequent first; ``lang`` then names the rules of spelling.
         extra_words: Words that are allowed besides.
         exclude_words: Words that are not allowed.
-        case: As of a request's ``vocab``, and so are the next six.
-        layout: Where lines may break.
-        numbers: Whether numbers in digits are allowed.
-        punctuation: Which marks there are.
-        end: Where a text may end.
-        segmentation: How texts without spaces are cut into words.
-        possessive: Whether English words may take 's; by default those of a built-in list may.
         safe: Leave profanity out of a built-in list.
         wordlist_dir: A folder with list files.
         eos_token_ids: The tokens that end a text; the tokenizer's own by default.
         vocab_size: The width of a mask, V; the model's by default.
+        options: Those of ``ListOptions``, as of a request's ``vocab``: ``case``, ``layout``, ``numbers``,
+            ``punctuation``, ``end``, ``segmentation`` and ``possessive``.
 
     Raises:
         ValueError: There is no tokenizer, or a bad number.
@@ -72,17 +67,11 @@ class WordList:
         words: Sequence[str] | None = None,
         extra_words: Sequence[str] = (),
         exclude_words: Sequence[str] = (),
-        case: Case = "auto",
-        layout: Layout = "prose",
-        numbers: bool = False,
-        punctuation: Punctuation = "standard",
-        end: End = "word",
-        segmentation: Segmentation = "longest",
-        possessive: bool | None = None,
         safe: bool = True,
         wordlist_dir: str | Path | None = None,
         eos_token_ids: Iterable[int] | None = None,
         vocab_size: int | None = None,
+        **options: Any,
     ) -> None:
         tokenizer = getattr(model, "tokenizer", model)
         if tokenizer is None:
@@ -103,13 +92,13 @@ class WordList:
         if eos_token_ids is None:
             eos_token_ids = () if tokenizer.eos_token_id is None else (tokenizer.eos_token_id,)
         self.eos_token_ids = frozenset(eos_token_ids)
-        options = ListOptions(case, layout, numbers, punctuation, end, segmentation, possessive)
+        list_options = ListOptions(**options)
         # Decided by the whole list, of which only what is needed is compiled.
-        options = replace(options, case=case_of(options, has_capitals=word_list.has_capitals))
+        list_options = replace(list_options, case=case_of(list_options, has_capitals=word_list.has_capitals))
         added = clean_words(extra_words, "extra_words", unspaced_language(word_list.lang))
         changes = ListChanges(added, clean_words(exclude_words, "exclude_words"))
         changes.check(word_list.language)
-        self._states = states_of(word_list, options, speller, self.n_words, changes)
+        self._states = states_of(word_list, list_options, speller, self.n_words, changes)
         self.start: State = self._states.start
         self._stops = np.asarray(sorted(self.eos_token_ids), dtype=np.int32)
         self._num_words_of_mask = -(-max(self.vocab_size, len(speller.facts.token_bytes)) // _BITS)

@@ -35,22 +35,16 @@ _LOG_INTERVAL_S: Final = 60.0
 
 
 @contextmanager
-def progress_bar(label: str, total: int, poll: Callable[[], tuple[int, str]]) -> Iterator[None]:
-    """Show a bar while the body runs.
-
-    Args:
-        label: What is counted.
-        total: Of all.
-        poll: Returns how many are done, and what is shown beside the bar. Called from a thread of its own.
-    """
+def progress_bar(label: str, poll: Callable[[], tuple[int, int, str]]) -> Iterator[None]:
+    """Show a bar while the body runs; ``poll``, from a thread, says how many are done, of how many, and a remark."""
     has_ended = Event()
     interval = _INTERVAL_S if sys.stderr.isatty() else _LOG_INTERVAL_S
 
     def show() -> None:
-        with tqdm(total=total, desc=label, mininterval=interval, initial=poll()[0], dynamic_ncols=True) as bar:
+        with tqdm(desc=label, mininterval=interval, initial=poll()[0], dynamic_ncols=True) as bar:
             while True:
                 is_last = has_ended.wait(_INTERVAL_S)
-                done, beside = poll()
+                done, bar.total, beside = poll()
                 bar.set_postfix_str(beside, refresh=False)
                 bar.update(done - bar.n)
                 if is_last:
@@ -79,18 +73,18 @@ def train(config: TrainConfig, folder: Path) -> dict[str, Any]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         config.save(folder / "config.json")
-        if (folder / REPORT).exists():
-            report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-            return report
-        return _train(config, folder.resolve())
+        if not (folder / REPORT).exists():
+            _train(config, folder.resolve())
+        report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        return report
     except OSError as error:
         raise TrainError(
             f"{error.filename or folder}: {error.strerror or error}; what was written stays: the same command resumes"
         ) from error
 
 
-def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
-    """Run all rounds and copy the last one's adapter and report to the run's folder; return the report."""
+def _train(config: TrainConfig, folder: Path) -> None:
+    """Run all rounds and copy the last one's adapter and report to the run's folder."""
     from transformers import AutoTokenizer
 
     from deployments.offline.run import start_ray
@@ -111,8 +105,6 @@ def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
     last = folder / f"round-{config.rounds}"
     shutil.copytree(last / ADAPTER_NAME, folder / ADAPTER_NAME, dirs_exist_ok=True)
     shutil.copy(last / REPORT, folder / REPORT)
-    report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-    return report
 
 
 def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, before: Sequence[Text]) -> list[Text]:
@@ -143,7 +135,7 @@ def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, b
     examples = encode_examples(tokenizer, _as_messages(tokenizer, chosen))
     report: dict[str, Any] = {"num_written": num_written, "num_texts": len(chosen), "left_out": dict(reasons)}
     try:
-        with progress_bar("training", config.training.num_steps(len(examples)), partial(_poll_training, part)):
+        with progress_bar("training", partial(_poll_training, part)):
             report |= train_adapter(config.model, examples, part, config.training)
     except TrainingFailedError as error:
         reason = str(error).strip().splitlines()[-1]
@@ -167,20 +159,19 @@ def _texts(
         say(f"{num_rejected} texts are not within the list: {folder / texts.REJECTED}")
         return own, len(own) + num_rejected
     has_gpu = torch.cuda.is_available()
-    with progress_bar("texts", config.num_texts, lambda: (texts.count_texts(folder), "")):
+    with progress_bar("texts", lambda: (texts.count_texts(folder), config.num_texts, "")):
         written = texts.generate_texts(config, folder, has_gpu=has_gpu, round_number=number, adapter=adapter)
     return written, len(written)
 
 
-def _poll_training(folder: Path) -> tuple[int, str]:
-    """Read the progress of a training: the steps that were made, and the last held-out loss."""
+def _poll_training(folder: Path) -> tuple[int, int, str]:
     from wordbound.train.training import PROGRESS
 
     try:
         progress = json.loads((folder / PROGRESS).read_text())
     except FileNotFoundError:
-        return 0, ""
-    return progress["step"], f"held-out loss {progress['held_out_loss']:.4f}"
+        return 0, 0, ""
+    return progress["step"], progress["num_steps"], f"held-out loss {progress['held_out_loss']:.4f}"
 
 
 def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:

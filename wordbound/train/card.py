@@ -26,7 +26,7 @@ def write_card(config: TrainConfig, adapter: Path, report: Mapping[str, Any]) ->
         "languages": [config.lang],
         "min_words": min(config.word_counts),
         "max_words": max(config.word_counts),
-        "list_digest": _digest(words),
+        "list_digest": hashlib.sha256("\n".join(words).encode()).hexdigest(),
         "teacher": config.teacher if config.texts is None else None,
         "licence": config.licence or None,
         "settings": json.loads(
@@ -39,13 +39,7 @@ def write_card(config: TrainConfig, adapter: Path, report: Mapping[str, Any]) ->
     write_text(adapter / "README.md", _page(card))
 
 
-def _digest(words: tuple[str, ...]) -> str:
-    """Return the SHA-256, in hexadecimal, of the words of a list."""
-    return hashlib.sha256("\n".join(words).encode()).hexdigest()
-
-
 def _page(card: Mapping[str, Any]) -> str:
-    """Format the card of an adapter as its README.md."""
     report = card["report"]
     first, best = report["evaluations"][0], min(report["evaluations"], key=lambda one: one["held_out_loss"])
     origin = f"written by the model ({json.dumps(card['teacher'])})" if card["teacher"] else "given"

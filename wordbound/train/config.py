@@ -101,7 +101,6 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_rounds(self) -> Self:
-        """Refuse several rounds where the texts are given."""
         if self.texts is not None and self.rounds > 1:
             raise ValueError("rounds write texts, and texts are given: leave one of them out")
         return self

@@ -4,10 +4,13 @@ The output is a folder of Hugging Face's format. It is written after each epoch,
 training resumed, whenever it was interrupted.
 """
 
+import codecs
 import dataclasses
+import hashlib
 import io
 import json
 import math
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +26,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils import logging
 
-from wordbound.train.corpus import Source
 from wordbound.train.options import END, DecoderConfig, TrainError
 from wordbound.train.writing import write_bytes
 
@@ -35,20 +37,73 @@ CHECKPOINT: Final = "checkpoint.pt"
 _WARM_UP: Final = 0.05
 """Of all steps; then the learning rate falls by a cosine to a tenth."""
 _REPORT_S: Final = 30
+_BLANK_LINES: Final = re.compile(r"\n[ \t\r]*\n\s*")
+_CHUNK_BYTES: Final = 1 << 20
 
 Windows = npt.NDArray[np.uint16]
 """(n, context + 1): consecutive tokens; a window begins with the last token of the one before it."""
 
 
+class Source:
+    """The text file of a training, read as a stream and checked to its end.
+
+    Raises:
+        TrainError: It cannot be read, or is no text in UTF-8; of ``documents`` too, where the file is changed.
+    """
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        if not path.is_file():
+            raise TrainError(f"there is no file {path}: give the path of a text file")
+        self.path = path
+        self.size = path.stat().st_size
+        self.num_bytes = min(self.size, max_bytes)
+        digest = hashlib.sha256()
+        num_documents = sum(is_end for _, is_end in self.documents(digest.update))
+        if not num_documents:
+            raise TrainError(f"{path} has no text: give a file with some")
+        self.digest = digest.hexdigest()
+
+    def documents(self, look: Callable[[bytes], object] = len) -> Iterator[tuple[str, bool]]:
+        """Yield the file's documents, long ones in pieces of about a chunk, and whether each ends its document.
+
+        ``look`` is called with all bytes, by chunks.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        left = ""
+        for start, chunk in self._chunks():
+            look(chunk)
+            if (found := chunk.find(0)) >= 0:
+                raise self._binary(start + found, "a NUL")
+            num_pending = len(decoder.getstate()[0])
+            try:
+                left += decoder.decode(chunk, start + len(chunk) == self.size)
+            except UnicodeDecodeError as error:
+                raise self._binary(start - num_pending + error.start, "no UTF-8") from error
+            *paragraphs, left = _BLANK_LINES.split(left.removeprefix("\ufeff"))
+            yield from ((text.strip(), True) for text in paragraphs if text.strip())
+            if len(left) >= _CHUNK_BYTES:
+                yield left, False
+                left = ""
+        if left.strip():
+            yield left.strip(), True
+
+    def _chunks(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the chunks of the file that are used, each with its offset in bytes."""
+        try:
+            with self.path.open("rb") as file:
+                for start in range(0, self.num_bytes, _CHUNK_BYTES):
+                    yield start, file.read(min(_CHUNK_BYTES, self.num_bytes - start))
+        except OSError as error:
+            raise TrainError(f"cannot read {self.path}: {error.strerror}") from error
+
+    def _binary(self, offset: int, what: str) -> TrainError:
+        return TrainError(f"{self.path} is no text in UTF-8: byte {offset} is {what}; convert it to UTF-8 first")
+
+
 def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) -> Path:
-    """Train a decoder, or resume a training that was interrupted.
+    """Train a decoder, or resume a training that was interrupted; return its folder.
 
-    Args:
-        config: The settings.
-        report: Called with a line for each thing that happens.
-
-    Returns:
-        The folder: the model, its tokenizer and ``training.json``, the settings and figures.
+    ``report`` is called with a line for each thing that happens.
 
     Raises:
         TrainError: The file, the settings, the folder or the disk do not allow it.
@@ -133,7 +188,6 @@ def _train(config: DecoderConfig, source: Source, figures: dict[str, Any], repor
 
 
 def _line(figure: dict[str, Any], config: DecoderConfig) -> str:
-    """Format the losses, time and sample of an epoch as one line."""
     return (
         f"epoch {figure['epoch']} of {config.epochs}: loss {figure['train_loss']:.3f}, "
         f"held out {figure['held_out_loss']:.3f}, {figure['seconds']} s: {figure['sample']!r}"
@@ -144,7 +198,6 @@ def _line(figure: dict[str, Any], config: DecoderConfig) -> str:
 
 
 def _train_tokenizer(config: DecoderConfig, source: Source) -> Tokenizer:
-    """Train a byte-level BPE tokenizer on the text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -184,9 +237,8 @@ def _windows(config: DecoderConfig, source: Source, tokenizer: Tokenizer) -> tup
 
 
 def _new_model(config: DecoderConfig, tokenizer: Tokenizer) -> Any:
-    """Create a Llama model of the configured size, with random weights."""
     end = tokenizer.token_to_id(END)
-    return LlamaForCausalLM(
+    model = LlamaForCausalLM(
         LlamaConfig(
             vocab_size=tokenizer.get_vocab_size(),
             hidden_size=config.hidden_size,
@@ -202,6 +254,8 @@ def _new_model(config: DecoderConfig, tokenizer: Tokenizer) -> Any:
             eos_token_id=end,
         )
     )
+    model.generation_config = GenerationConfig(bos_token_id=end, eos_token_id=end, pad_token_id=end)
+    return model
 
 
 def _epoch(
@@ -260,16 +314,13 @@ def _loss_of(config: DecoderConfig, model: Any, windows: Windows) -> float:
 @torch.no_grad()
 def _sample(config: DecoderConfig, model: Any, tokenizer: Tokenizer, number: int) -> str:
     """Sample a text from the model, with a seed of its own for each epoch."""
-    end = model.config.eos_token_id
-    generator = torch.Generator().manual_seed(config.seed + number)
-    ids: list[int] = [end]
-    model.eval()
-    while len(ids) <= min(config.sample_tokens, config.context - 1):
-        logits = model(input_ids=torch.tensor([ids], device=model.device)).logits[0, -1].cpu()
-        ids.append(int(torch.multinomial(torch.softmax(logits / 0.8, -1), 1, generator=generator)))
-        if ids[-1] == end:
-            break
-    return str(tokenizer.decode(ids, skip_special_tokens=True))
+    end = torch.tensor([[model.config.eos_token_id]], device=model.device)
+    torch.manual_seed(config.seed + number)
+    most = max(min(config.sample_tokens, config.context - 1), 1)
+    [ids] = model.generate(
+        end, attention_mask=torch.ones_like(end), do_sample=True, temperature=0.8, top_k=0, max_new_tokens=most
+    )
+    return str(tokenizer.decode(ids.tolist(), skip_special_tokens=True))
 
 
 # The folder.
@@ -277,8 +328,7 @@ def _sample(config: DecoderConfig, model: Any, tokenizer: Tokenizer, number: int
 
 def _save_checkpoint(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figures: dict[str, Any]) -> None:
     """Write the model, the figures and, last, the checkpoint; each file is replaced whole."""
-    context, end = model.config.max_position_embeddings, model.config.eos_token_id
-    model.generation_config = GenerationConfig(bos_token_id=end, eos_token_id=end, pad_token_id=end)
+    context = model.config.max_position_embeddings
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token=END, eos_token=END, pad_token=END, model_max_length=context
     )

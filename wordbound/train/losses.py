@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,16 +27,6 @@ class Example(NamedTuple):
     n_words: int | None = None
 
 
-class LabelledBatch(NamedTuple):
-    """Examples of one forward pass, padded on the left. int64 (examples, length), but ``labels``, which are those of
-    the last ``labels.shape[1]`` tokens: int64 (examples, longest answer)."""
-
-    input_ids: Any
-    attention_mask: Any
-    position_ids: Any
-    labels: Any
-
-
 class Losses(NamedTuple):
     """Sums over the answers' tokens, nats: the cross entropy, -log of the probability that the masks leave, and the
     number of the tokens."""
@@ -49,8 +40,7 @@ class Masks:
     """The masks of the examples' lists, each compiled on first use."""
 
     def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-        self._word_lists: dict[tuple[str, int], WordList] = {}
+        self._word_list = lru_cache(None)(partial(WordList, model=tokenizer))
 
     def forbidden(self, examples: Sequence[Example], vocab_size: int) -> Any:
         """Return bool (answers' tokens, vocab_size): the tokens that the list of each example forbids at each place.
@@ -76,12 +66,6 @@ class Masks:
                 state = words.next(state, token)
         return torch.cat(rows)
 
-    def _word_list(self, lang: str, n_words: int) -> WordList:
-        """Return the list of a language and size, compiled on first use."""
-        if (lang, n_words) not in self._word_lists:
-            self._word_lists[lang, n_words] = WordList(lang, n_words, self._tokenizer)
-        return self._word_lists[lang, n_words]
-
 
 def encode_examples(tokenizer: Any, texts: Sequence[dict[str, Any]]) -> list[Example]:
     """Tokenize texts (``messages``, ``text``, ``has_end`` and, of a list, ``lang``, ``n_words``) into examples.
@@ -105,8 +89,11 @@ def split_held_out(examples: Sequence[Example], share: float, seed: int) -> tupl
     return shuffled[num_held_out:], shuffled[:num_held_out]
 
 
-def collate(examples: Sequence[Example], padding: int) -> LabelledBatch:
-    """Pad examples on the left into one batch with labels."""
+def collate(examples: Sequence[Example], padding: int) -> tuple[dict[str, Any], Any]:
+    """Pad examples on the left into one batch: the model's arguments, int64 (examples, length), and labels.
+
+    Labels are those of the last tokens, int64 (examples, longest answer).
+    """
     import torch
 
     length = max(len(example.prompt) + len(example.answer) for example in examples)
@@ -120,24 +107,17 @@ def collate(examples: Sequence[Example], padding: int) -> LabelledBatch:
         attention_mask[row, -len(tokens) :] = 1
         labels[row, -len(answer) :] = tokens[-len(answer) :]
     position_ids = (attention_mask.cumsum(1) - 1).clamp(min=0)
-    return LabelledBatch(input_ids, attention_mask, position_ids, labels)
+    return {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}, labels
 
 
 def loss_sums(model: Any, examples: Sequence[Example], padding: int, masks: Masks | None = None) -> Losses:
     """Compute the losses of examples, in one forward pass; those of the masks are 0 without ``masks``."""
     import torch
 
-    batch = collate(examples, padding)
-    num_places = batch.labels.shape[1]
+    batch, labels = collate(examples, padding)
     # The logits of a place are those of the next token; of prompts they are not computed.
-    logits = model(
-        input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask,
-        position_ids=batch.position_ids,
-        logits_to_keep=num_places + 1,
-        use_cache=False,
-    ).logits[:, :-1]
-    labels = batch.labels.to(logits.device)
+    logits = model(**batch, logits_to_keep=labels.shape[1] + 1, use_cache=False).logits[:, :-1]
+    labels = labels.to(logits.device)
     is_labelled = labels != _IGNORED
     rows, targets = logits[is_labelled].float(), labels[is_labelled]
     log_total = rows.logsumexp(-1)

@@ -24,7 +24,6 @@ class TrainError(Exception):
 
 
 def _option(default: float, text: str) -> Any:
-    """Create a dataclass field that is an option, with a default and the text of its help."""
     return field(default=default, metadata={"help": text})
 
 
@@ -68,11 +67,6 @@ class TrainingSettings:
                 f"batch_size={self.batch_size}: expected at least a text for each part of {self.accumulation} of each "
                 f"of the {self.num_workers} workers"
             )
-
-    def num_steps(self, num_texts: int) -> int:
-        """Return the number of optimizer steps of a training on that many texts."""
-        num_training = num_texts - max(round(num_texts * self.held_out), 1)
-        return self.epochs * (num_training // max(min(self.batch_size, num_training), 1))
 
 
 @dataclass(frozen=True, slots=True)

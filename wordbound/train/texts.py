@@ -33,11 +33,7 @@ _MAX_BYTES: Final = 256 << 20
 
 
 def read_prompts(config: TrainConfig) -> list[str]:
-    """Return the prompts of a run, from the user's file or built in, each once and shuffled.
-
-    Raises:
-        TrainError: There are none.
-    """
+    """Return the prompts of a run, from the user's file or built in, each once and shuffled; TrainError for none."""
     if config.prompts is None:
         try:
             return built_in_prompts(config.lang, config.seed)
@@ -82,9 +78,6 @@ def generate_texts(
 ) -> list[Text]:
     """Generate the texts of a round with the offline pipeline, or resume that; return the texts.
 
-    Args:
-        adapter: Folder of the adapter that writes them; None for the base model.
-
     Raises:
         TrainError: The engine cannot start, or answers nothing.
     """
@@ -118,7 +111,6 @@ def count_texts(folder: Path) -> int:
 
 
 def _text_of(body: dict[str, Any], answer: dict[str, Any]) -> Text:
-    """Build a text from a request's body and the service's answer to it."""
     choice, vocab = answer["choices"][0], answer["vocab"]
     return Text(
         prompt=body["messages"][-1]["content"],

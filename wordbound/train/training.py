@@ -74,8 +74,6 @@ def train_adapter(model: str, examples: Sequence[Example], folder: Path, setting
 
 
 class _Run:
-    """The state of a training run on one worker."""
-
     def __init__(self, model: str, settings: TrainingSettings) -> None:
         import torch
         from peft import LoraConfig, get_peft_model

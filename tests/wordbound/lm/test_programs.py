@@ -63,7 +63,7 @@ def assert_whole(run: Run) -> None:
     assert replayed(run.events).endswith(run.text_bytes)
     assert b"".join(token.bytes for token in run.tokens).endswith(run.text_bytes)
     assert sum(token.is_generated for event in run.events for token in event.tokens) == run.usage.output_tokens
-    assert len(run.usage.mask_times_ms.values) == run.usage.output_tokens
+    assert len(run.usage.mask_times_ms) == run.usage.output_tokens
     assert run.usage.mask_overheads_ms.p99 <= run.usage.mask_times_ms.p99 + 0.001
 
 

@@ -91,7 +91,7 @@ def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
 async def test_a_sample_over_a_list_is_a_whole_text_of_it(max_tokens: int, temperature: float) -> None:
     lm = CountingLM()
     for seed in range(10):
-        ids = await lm.sample([1], max_tokens, [0], temperature, seed, vocab=Pairs())
+        ids = await lm.sample([1], max_tokens, [0], temperature, seed, vocab=Pairs())  # type: ignore[arg-type]
         assert 2 <= len(ids) <= max_tokens
         assert_pairs(ids)
 
@@ -102,7 +102,7 @@ async def test_a_list_for_another_model_is_refused() -> None:
             return super().mask(state, tokens_left)[:-1]
 
     with pytest.raises(ValueError, match="give it this model's"):
-        await CountingLM().sample([1], 4, [0], vocab=Narrow())
+        await CountingLM().sample([1], 4, [0], vocab=Narrow())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("temperature", [-1.0, math.nan, math.inf])

@@ -188,7 +188,7 @@ def test_scores_are_those_of_the_rows_by_one_forward(kind: str, monkeypatch: pyt
     want = torch.stack([lm.next_token_logprobs_uncached(prompt + ids[:i])[token] for i, token in enumerate(ids)])
     assert torch.allclose(asyncio.run(lm.token_logprobs(prompt, ids)), want, atol=1e-4)
     # In parts, and after what is kept of the prompt.
-    monkeypatch.setattr("wordbound.lm.transformers_lm._SCORED_AT_ONCE", 4)
+    monkeypatch.setattr("wordbound.lm.forwards._SCORED_AT_ONCE", 4)
     lm.next_token_logprobs_sync(prompt)
     assert torch.allclose(lm.token_logprobs_sync(prompt, ids), want, atol=1e-4)
     assert lm.token_logprobs_sync(prompt, []).shape == (0,)

@@ -1,10 +1,10 @@
 """``WordListPotential``: a word list as a potential of genlm-control 0.4, for its samplers and SMC."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from cachetools import LRUCache
 from genlm.control import Potential
 
 from wordbound.lm.word_list import State, WordList
@@ -30,7 +30,7 @@ class WordListPotential(Potential):
         self._words = words
         self._max_tokens = max_tokens
         self._ids = np.asarray([token.token_id for token in vocab])
-        self._states: OrderedDict[tuple[int, ...], State | None] = OrderedDict()
+        self._states: LRUCache[tuple[int, ...], State | None] = LRUCache(MAX_STATES)
 
     async def complete(self, context: Sequence[Any]) -> float:
         """Return 0.0 where the context is a text of the list, else -inf."""
@@ -67,7 +67,6 @@ class WordListPotential(Potential):
         return state if fewest is not None and self._fits(len(context) + fewest) else None
 
     def _fits(self, num_tokens: int) -> bool:
-        """Return whether a text of so many tokens, besides its end, is no longer than allowed."""
         return self._max_tokens is None or num_tokens < self._max_tokens
 
     def _state(self, context: Sequence[Any]) -> State | None:
@@ -76,18 +75,13 @@ class WordListPotential(Potential):
         length = len(ids)
         while length and ids[:length] not in self._states:
             length -= 1
-        state: State | None = self._words.start
-        if length:
-            self._states.move_to_end(ids[:length])
-            state = self._states[ids[:length]]
+        state: State | None = self._states[ids[:length]] if length else self._words.start
         for end in range(length + 1, len(ids) + 1):
             try:
                 state = None if state is None else self._words.next(state, ids[end - 1])
             except ValueError:
                 state = None
             self._states[ids[:end]] = state
-            if len(self._states) > MAX_STATES:
-                self._states.popitem(last=False)
         return state
 
     def spawn(self) -> "WordListPotential":

@@ -39,13 +39,10 @@ _parser.llguidance = SimpleNamespace(
 
 
 class GuidanceEngine(Engine):
-    """guidance's engine over the rows of a model, of which it needs nothing else.
+    """guidance's engine over the rows of a model with a tokenizer of transformers.
 
-    Args:
-        model: With a tokenizer of transformers.
-        chat_template: Of guidance's or of transformers' kind; the tokenizer's own by default.
-        lora_name: The adapter.
-        options: Of guidance's ``Engine``: ``enable_backtrack``, ``enable_ff_tokens``, ``enable_token_probabilities``, …
+    ``chat_template`` is of guidance's or transformers' kind, by default the tokenizer's. ``options`` are those of
+    guidance's ``Engine``: ``enable_backtrack``, ``enable_ff_tokens``, ``enable_token_probabilities``, …
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Programs: a prompt, a constraint, and code that looks at each step. ``AsyncLM.run`` runs one."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wordbound.lm.gathering import run_sync
 from wordbound.lm.programs.constraint import (
@@ -25,7 +25,10 @@ from wordbound.lm.programs.events import (
     Usage,
 )
 from wordbound.lm.programs.run import Run
-from wordbound.lm.sampling import ListOfWords, Sampling
+from wordbound.lm.sampling import Sampling
+
+if TYPE_CHECKING:
+    from wordbound.lm.word_list import WordList
 
 __all__ = [
     "Callback",
@@ -57,7 +60,7 @@ class WithRuns:
         self,
         prompt: Prompt,
         *,
-        vocab: ListOfWords[Any] | None = None,
+        vocab: "WordList | None" = None,
         lark: str | None = None,
         regex: str | None = None,
         json_schema: str | Mapping[str, Any] | None = None,
@@ -156,7 +159,6 @@ class WithRuns:
             sent = len(data)
 
     def _prompt_ids(self, prompt: Prompt) -> list[int]:
-        """Return the token ids of a prompt."""
         if isinstance(prompt, str):
             return list(self._need_tokenizer()(prompt)["input_ids"])
         if prompt and isinstance(prompt[0], Mapping):
@@ -172,5 +174,4 @@ class WithRuns:
 
 
 def _text_of(capture: Capture | Sequence[Capture]) -> str:
-    """Return the text of a capture; of a list, that of its last."""
     return capture.text if isinstance(capture, Capture) else capture[-1].text

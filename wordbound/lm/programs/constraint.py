@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from wordbound.lm.gathering import num_equal
 from wordbound.lm.programs.events import RunError
-from wordbound.lm.sampling import ListOfWords
 
-_State = TypeVar("_State")
+if TYPE_CHECKING:
+    from wordbound.lm.word_list import WordList
 
 # Refused, not followed: llguidance reports a rule's temperature for the rules after it too, and 0.0 where it has none.
 _SETS_TEMPERATURE: Final = re.compile(r"^\s*[?!]?\w+\s*\[[^\]\n]*\btemperature\s*=", re.MULTILINE)
@@ -115,13 +115,13 @@ class Unconstrained(Constraint):
         return Place(None, is_complete=True, is_done=self._has_ended)
 
 
-class ListConstraint(Constraint, Generic[_State]):
+class ListConstraint(Constraint):
     """The texts of a word list; each ends whole within the tokens that are left.
 
     ``eos_token_ids`` end a text too where it is complete.
     """
 
-    def __init__(self, words: ListOfWords[_State], eos_token_ids: Collection[int] = ()) -> None:
+    def __init__(self, words: "WordList", eos_token_ids: Collection[int] = ()) -> None:
         self._words = words
         self._added_ends = sorted(set(eos_token_ids).difference(words.eos_token_ids))
         self.eos_token_ids = frozenset(words.eos_token_ids).union(self._added_ends)
@@ -153,16 +153,10 @@ class ListConstraint(Constraint, Generic[_State]):
 
 
 class GrammarConstraint(Constraint):
-    """The texts of a grammar of llguidance, followed by its ``LLInterpreter``.
+    """The texts of a grammar of llguidance, followed by its ``LLInterpreter``; RunError where it cannot be compiled.
 
-    Args:
-        tokenizer: An ``LLTokenizer``.
-        grammar: A grammar in Lark, or llguidance's own JSON.
-        backtrack: Whether the grammar may remove tokens that it spells otherwise.
-        fast_forward: Whether tokens that must follow are added at once.
-
-    Raises:
-        RunError: The grammar cannot be compiled; the message is llguidance's.
+    ``backtrack`` is whether the grammar may remove tokens that it spells otherwise, ``fast_forward`` whether tokens
+    that must follow are added at once.
     """
 
     ends_at_refused = True
@@ -216,7 +210,6 @@ class GrammarConstraint(Constraint):
         return bool(self._interpreter.has_pending_stop())
 
     def _read(self, progress: list[dict[str, Any]]) -> None:
-        """Add the captures of a report of progress."""
         for item in progress:
             if item["object"] != "capture":
                 continue
@@ -231,11 +224,7 @@ class GrammarConstraint(Constraint):
 
 @lru_cache(maxsize=8)
 def llguidance_tokenizer(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[int, ...]) -> Any:
-    """Return the ``LLTokenizer`` of a tokenizer of transformers; takes about a second, once.
-
-    Raises:
-        ValueError: The tokenizer is none of the Rust library, or it has no end of text.
-    """
+    """Return the ``LLTokenizer`` of a fast tokenizer of transformers, else ValueError; takes about a second, once."""
     from llguidance.hf import from_tokenizer
 
     if not eos_token_ids:
@@ -247,11 +236,7 @@ def llguidance_tokenizer(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[i
 
 
 def llguidance_grammar(lark: str | None, regex: str | None, json_schema: str | Mapping[str, Any] | None) -> str:
-    """Return the one that is given as llguidance's own JSON. Whether it is valid is found out when it is used.
-
-    Raises:
-        RunError: A rule of ``lark`` sets a temperature.
-    """
+    """Return the one that is given as llguidance's own JSON. Whether it is valid is found out when it is used."""
     from llguidance import LLMatcher
 
     if lark is not None:

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
+
 NOT_COMPUTED: Final = math.nan
 """The probability of a token that no forward pass was made for."""
 
@@ -81,20 +83,12 @@ class Event:
     injection_backtrack: bool = False
 
 
-@dataclass(slots=True)
-class Times:
+class Times(list[float]):
     """Durations in milliseconds."""
-
-    values: list[float] = field(default_factory=list)
-
-    def append(self, value: float) -> None:
-        """Add a duration."""
-        self.values.append(value)
 
     def quantile(self, share: float) -> float:
         """Return a quantile, 0.5 the median; 0.0 where there is no value."""
-        ordered = sorted(self.values)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+        return float(np.quantile(self, share)) if self else 0.0
 
     @property
     def p50(self) -> float:

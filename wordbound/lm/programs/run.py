@@ -5,7 +5,6 @@ import inspect
 import math
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -85,7 +84,7 @@ class Run:
         self._lora_name = lora_name
         self._generator = sampling.generator()
         self._last_prefix: list[int] = []
-        self._iterator = self._record()
+        self._iterator = self._write()
 
     @property
     def token_ids(self) -> list[int]:
@@ -105,23 +104,13 @@ class Run:
     def __aiter__(self) -> AsyncGenerator[Event, None]:
         return self._iterator
 
-    async def _record(self) -> AsyncGenerator[Event, None]:
-        """Yield the events, with the captures so far, and record them; measure the whole."""
-        started = time.perf_counter()
-        writing = self._write(started)
-        try:
-            async with aclosing(writing):
-                async for event in writing:
-                    event = replace(event, captures=dict(self.captures))
-                    self.events.append(event)
-                    yield event
-        except StopRun:
-            self.reason = "callback"
-        finally:
-            self.usage.total_latency_ms = _ms_since(started)
+    def _recorded(self, event: Event) -> Event:
+        self.events.append(replace(event, captures=dict(self.captures)))
+        return self.events[-1]
 
-    async def _write(self, started: float) -> AsyncGenerator[Event, None]:
+    async def _write(self) -> AsyncGenerator[Event, None]:
         """Draw, follow and call back until the text ends; yield what each of it changes."""
+        started = time.perf_counter()
         issued: RunToken | None = None
         change = self._constraint.start(self._prompt)
         row_task: asyncio.Task[tuple[torch.Tensor, float]] | None = None
@@ -145,11 +134,11 @@ class Run:
                 masked = time.perf_counter()
                 await self._read_captures(place.captures)
                 if event.tokens or event.backtrack:
-                    yield event
+                    yield self._recorded(event)
                 if boundary is not None:
                     injected = await self._call_back(*boundary)
                     if injected is not None:
-                        yield injected
+                        yield self._recorded(injected)
                     issued, change = None, _NO_CHANGE
                     continue
                 if place.is_done or not self._num_left:
@@ -167,13 +156,15 @@ class Run:
                 issued = self._draw(row, place, _ms_since(asked))
                 self.usage.output_tokens += 1
                 self.usage.ttft_ms = self.usage.ttft_ms or _ms_since(started)
+        except StopRun:
+            self.reason = "callback"
         finally:
             if row_task is not None:
                 row_task.cancel()
+            self.usage.total_latency_ms = _ms_since(started)
 
     @property
     def _num_left(self) -> int:
-        """How many tokens may still be added."""
         return max(0, self._max_tokens - len(self.tokens))
 
     async def _row(self) -> tuple[torch.Tensor, float]:
@@ -219,7 +210,6 @@ class Run:
         )
 
     def _bytes_of(self, token: int) -> bytes:
-        """Return what a token adds to the text; nothing for one that ends it."""
         vocab = self._model.byte_vocab
         return b"" if token in self._constraint.eos_token_ids or token >= len(vocab) else bytes(vocab[token])
 
@@ -229,7 +219,6 @@ class Run:
     # Following the constraint.
 
     def _apply(self, change: Change, issued: RunToken | None, begun: float) -> Event:
-        """Apply a change to the text; return it as an event."""
         removed = b""
         added = change.tokens
         if issued is None and change.backtrack:
@@ -276,7 +265,6 @@ class Run:
     # Captures.
 
     async def _read_captures(self, raw: RawCaptures) -> None:
-        """Score the captures that are new."""
         for name, value in raw.items():
             known = self.captures.get(name)
             if isinstance(value, bytes):
@@ -360,7 +348,9 @@ class Run:
                 raise RunError(f"the text does not end with {removed_bytes[-100:]!r}, which it is to replace")
             kept = self._all_bytes()[: self._num_healed_bytes + len(text) - len(removed_bytes)]
             ids = spell(self.tokens, kept, data, self._model.tokenizer)
-            ids = await asyncio.to_thread(self._replay, ids)
+            ids = await asyncio.to_thread(
+                replay, self._constraint, self._given_prompt, ids, self._join, self._model.tokenizer
+            )
         except RunError as error:
             raise RunError(f"step {self._num_steps}: {data[:100]!r} cannot be injected: {error}") from None
         if len(ids) > self._max_tokens:
@@ -381,12 +371,7 @@ class Run:
             injection_backtrack=bool(removed),
         )
 
-    def _replay(self, ids: list[int]) -> list[int]:
-        """Follow the constraint through given tokens; return those that it has then."""
-        return replay(self._constraint, self._given_prompt, ids, self._join, self._model.tokenizer)
-
     def _join(self, ids: Sequence[int]) -> bytes:
-        """Return what tokens add to the text together."""
         return b"".join(map(self._bytes_of, ids))
 
 

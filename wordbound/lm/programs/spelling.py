@@ -28,9 +28,6 @@ def spell(tokens: Sequence[RunToken], kept: bytes, data: bytes, tokenizer: Any) 
     """Return the ids of a text, of which ``tokens`` spell the beginning ``kept``, with ``data`` after it.
 
     The last word of what is kept is spelled anew with what follows: tokens heal across the seam.
-
-    Raises:
-        RunError: What comes after the seam is no UTF-8.
     """
     ends = list(accumulate((len(token.bytes) for token in tokens), initial=0))
     num_whole = bisect_right(ends, len(kept)) - 1
@@ -58,9 +55,6 @@ def replay(
     """Follow a constraint from its beginning through given tokens; return those that it has then.
 
     They are others where it has its own spelling, and more where it forces what comes after them.
-
-    Raises:
-        RunError: It does not allow them.
     """
     target = join(ids)
     followed = list(constraint.start(prompt).tokens)
@@ -92,7 +86,6 @@ def encode(tokenizer: Any, text: str) -> list[int]:
 
 
 def _is_text(data: bytes) -> bool:
-    """Return whether bytes are UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
-from wordbound.lm.gathering import Gatherers
+from wordbound.lm.gathering import Gatherer, PerLoop
 from wordbound.lm.tries.trie import Floats, Operation, ParallelTokenCharacterTrie, TokenCharacterTrie, Weights
 
 
@@ -33,7 +34,7 @@ class AsyncTokenCharacterTrie:
 
     def __init__(self, trie: TokenCharacterTrie) -> None:
         self.trie = trie
-        self._gatherers = Gatherers()
+        self._gatherers = PerLoop[Gatherer]()
 
     @classmethod
     def from_vocab(cls, vocab: Sequence[Any], backend: str = "parallel", **kwargs: Any) -> Self:
@@ -63,7 +64,7 @@ class AsyncTokenCharacterTrie:
     async def _queue(self, operation: Operation, ws: Weights) -> Floats:
         # Weights that are refused are so for their own task, and not for the others of a batch.
         row = _Row(self.trie.row_of(ws))
-        [weights] = await self._gatherers.of_loop(self).rows([(operation, row)])
+        [weights] = await self._gatherers.of_loop(partial(Gatherer, self)).rows([(operation, row)])
         return weights  # type: ignore[no-any-return]
 
     async def compute_batch(self, rows: Sequence[_Row], operation: Operation) -> list[Floats]:

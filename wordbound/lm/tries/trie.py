@@ -174,11 +174,9 @@ class TokenCharacterTrie:
         return {leaf: word for word, leaf in self.word2leaf.items()}
 
     def _downwards(self) -> Iterator[tuple[int, int]]:
-        """Yield each node below the root with its parent, parents first."""
         return zip(range(self.root - 1, -1, -1), self.parents[-2::-1].tolist(), strict=True)
 
     def _last_letter(self, node: int) -> Any:
-        """Return the letter that leads from its parent to the node of a prefix."""
         return self._letters[self._labels[node - len(self.decode)]]
 
     def visualize(self, ws: Weights | None = None) -> Any:
@@ -247,22 +245,17 @@ class ParallelTokenCharacterTrie(TokenCharacterTrie):
 
 
 def _key(word: Any) -> Hashable:
-    """Return the key of a word: a token's bytes and id, or another word itself."""
     return (word.byte_string, word.token_id) if isinstance(word, Token) else word
 
 
 def _green(weight: float, largest: float) -> str:
-    """Return the colour of a node by its weight: white for 0, green for the largest weight."""
     share = min(max(weight / largest, 0), 1) if largest > 0 else 0
     rest = round(255 * (1 - share))
     return f"#{rest:02x}ff{rest:02x}"
 
 
 def _letters_of(words: Sequence[Any]) -> tuple[_Int64Array, _Int64Array, list[Any]]:
-    """Return the letters of all words by number, int64, the length of each word, int64, and the letters by number.
-
-    A byte is its own number; words of other letters than bytes are iterated for them.
-    """
+    """Return the letters of all words by number (a byte is its own), the length of each word, and all letters."""
     numbers: Interner[Any] = Interner(range(_NUM_BYTES))
     spelled = [word if isinstance(word, bytes) else [numbers[letter] for letter in word] for word in words]
     lengths = np.fromiter(map(len, spelled), np.int64, len(spelled))
@@ -274,13 +267,7 @@ def _prefixes_of(
 ) -> tuple[_Int64Array, _Int64Array, _Int64Array]:
     """Number the prefixes of words by length, then by parent and last letter; the empty one is 0.
 
-    Args:
-        letters: Those of one word after the other, by number.
-        lengths: Of each word.
-        num_letters: How many letters have numbers.
-
-    Returns:
-        Of each prefix its parent, -1 of the empty one, and its last letter; and of each word the prefix that it is.
+    Returns each prefix's parent (-1 of the empty one) and last letter, and for each word the prefix that it is.
     """
     starts = np.cumsum(lengths) - lengths
     nodes = np.zeros(len(lengths), np.int64)
