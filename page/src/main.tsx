@@ -2,17 +2,15 @@ import { render } from "preact";
 import { CheckTab } from "./check/check-tab";
 import { source } from "./check/rewriting";
 import { ExercisesTab } from "./exercises/exercises-tab";
-import { exerciseSheet } from "./exercises/exercise-sheet";
+import { exerciseSheet } from "./exercises/sheet";
 import { handoutOf } from "./exports/handout";
-import { LinkNotice } from "./exports/link-dialog";
 import { onPrint, TextSheet } from "./exports/sheets";
 import { ListsTab } from "./lists/lists-tab";
 import { ConnectionNotice, StoreNotice } from "./parts/notice";
-import { Panel, type Tab, Tabs } from "./parts/tabs";
+import { Panel, type Tab, tab, type TabName, Tabs } from "./parts/tabs";
 import { keepConnected, modelId } from "./state/connection";
-import { takeBriefFromAddress } from "./state/link";
-import { tab, type TabName } from "./state/tab";
 import { draft } from "./write/generate";
+import { LinkNotice, takeBriefFromAddress } from "./write/link";
 import { WriteTab } from "./write/write-tab";
 
 const TABS: readonly Tab<TabName>[] = [

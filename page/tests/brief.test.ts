@@ -12,8 +12,8 @@ import {
   wordsOfPlace,
   wordsTyped,
 } from "../src/state/brief";
-import { stepOf } from "../src/write/sizes";
 import { myLists } from "../src/state/lists";
+import { stepOf } from "../src/state/brief";
 
 test("the slider goes from the least to the most words, never back, and finds its place again", () => {
   assert.equal(wordsOfPlace(0), MIN_WORDS);

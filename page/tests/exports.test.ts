@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ankiFile } from "../src/exports/anki";
-import { type Choice, gapFill, shuffled } from "../src/exports/gap-fill";
-import { glossaryOf } from "../src/exports/glossary";
 import type { Reason } from "../src/api/types";
+import { ankiFile } from "../src/exports/files";
+import { type Choice, gapFill, shuffled } from "../src/exports/contents";
+import { glossaryOf } from "../src/exports/contents";
 import type { Word } from "../src/text/words";
 
 /** The words of a text, as a check finds them; those that are not named are listed at rank 100. */

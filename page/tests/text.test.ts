@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Reason } from "../src/api/types";
-import { differenceOf } from "../src/text/area";
-import { unusedOf } from "../src/text/must-use";
-import { Offsets, partAround } from "../src/text/offsets";
+import { differenceOf } from "../src/text/editor";
+import { unusedOf } from "../src/text/words";
+import { Offsets, partAround } from "../src/text/words";
 import { partsOf, sentenceAt, sentencesOf } from "../src/text/sentences";
 import {
   bandName,

@@ -1,6 +1,6 @@
+import { createParser } from "eventsource-parser";
 import { key, modelId, status } from "../state/connection";
-import { asServiceError, errorOf, ServiceError } from "./errors";
-import { events } from "./stream";
+import { asServiceError, errorOf, OFFLINE, ServiceError } from "./request";
 import type {
   AnswerVocab,
   ChatRequest,
@@ -158,9 +158,8 @@ async function* stream(path: string, body: Json, signal?: AbortSignal): AsyncGen
 }
 
 /** Return a file that the service makes. */
-export async function fetchFile(path: string, body: Json): Promise<Blob> {
-  const response = await send(path, body);
-  return response.blob();
+export async function fetchFile(path: string, body: Json, signal: AbortSignal): Promise<Blob> {
+  return (await send(path, body, signal)).blob();
 }
 
 /** Return what is understood of a file of words, or of words that were typed. */
@@ -169,7 +168,28 @@ export async function readWords(file: Blob, name: string, lang: string, signal: 
 }
 
 /** Return the text of a file: a book, subtitles, a web page. */
-export async function fetchText(file: File, signal?: AbortSignal): Promise<string> {
+export async function fetchText(file: File, signal: AbortSignal): Promise<string> {
   const query = new URLSearchParams({ name: file.name });
   return (await json<{ text: string }>(`/v1/documents/text?${query}`, file, signal)).text;
+}
+
+/** Yield the JSON of each server-sent event until `[DONE]`; a stream that ends before it was cut. */
+export async function* events(response: Response): AsyncGenerator<Record<string, unknown>> {
+  const waiting: string[] = [];
+  const parser = createParser({ onEvent: (event) => waiting.push(event.data) });
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (value) parser.feed(value);
+      for (const data of waiting.splice(0)) {
+        if (data === "[DONE]") return;
+        yield JSON.parse(data);
+      }
+      if (done) throw new ServiceError("offline", `The answer was cut. ${OFFLINE}`);
+    }
+  } finally {
+    // Where the reader was left before the end, the service is told so and ends its work.
+    await reader.cancel().catch(() => undefined);
+  }
 }

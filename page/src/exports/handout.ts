@@ -1,15 +1,14 @@
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { fetchFile } from "../api/client";
-import { isAborted, ServiceError } from "../api/errors";
+import { Task } from "../api/request";
 import { vocabularies } from "../state/connection";
 import { kept } from "../state/storage";
 import type { TextDocument } from "../text/document";
 import { directionOf, tagOf, unspacedOf } from "../text/language";
-import { download, fileName } from "./download";
-import { type Choice, type GapFill, gapFill } from "./gap-fill";
-import { type GlossaryEntry, glossaryOf } from "./glossary";
+import { type Choice, type GapFill, gapFill, type GlossaryEntry, glossaryOf } from "./contents";
+import { download } from "./files";
 
-export type Dialog = "print" | "glossary" | "gaps";
+export type OpenDialog = "print" | "glossary" | "gaps";
 
 /** How a text is given to a class; what its teacher sets and types is kept with it. */
 export interface Settings {
@@ -44,9 +43,8 @@ const USUAL: Settings = {
 /** The handouts of one text. */
 export class Handout {
   readonly settings: Signal<Settings>;
-  readonly open = signal<Dialog | null>(null);
-  readonly isSaving = signal(false);
-  readonly fault = signal<ServiceError | null>(null);
+  readonly open = signal<OpenDialog | null>(null);
+  readonly saving = new Task();
   /** Every word that may be explained, also those that are left out. */
   readonly candidates: ReadonlySignal<GlossaryEntry[]>;
   readonly entries: ReadonlySignal<GlossaryEntry[]>;
@@ -102,19 +100,11 @@ export class Handout {
   }
 
   /** Save a file that the service makes. */
-  async save(path: string, ending: string, body: Record<string, unknown>): Promise<void> {
-    this.isSaving.value = true;
-    this.fault.value = null;
-    try {
-      const file = await fetchFile(path, { ...body, lang: this.lang, ...(this.title && { title: this.title }) });
-      download(fileName(this.title, ending), file);
-    } catch (error) {
-      if (isAborted(error)) return;
-      if (!(error instanceof ServiceError)) throw error;
-      this.fault.value = error;
-    } finally {
-      this.isSaving.value = false;
-    }
+  save(path: string, ending: string, body: Record<string, unknown>): Promise<void> {
+    return this.saving.run(async (signal) => {
+      const named = { ...body, lang: this.lang, ...(this.title && { title: this.title }) };
+      download(this.title, ending, await fetchFile(path, named, signal));
+    });
   }
 }
 

@@ -1,5 +1,5 @@
 import { type ComponentChildren, Fragment, render, type VNode } from "preact";
-import { isRead } from "../state/readings";
+import { isRead } from "../state/connection";
 import { ReadParagraphs, RubyWord } from "../text/readings";
 import type { Handout } from "./handout";
 

@@ -3,8 +3,8 @@ import type { Report } from "../api/types";
 import type { TextDocument } from "../text/document";
 import { directionOf, tagOf } from "../text/language";
 import { classOf } from "../text/lines";
-import { Offsets } from "../text/offsets";
-import { bandName, isMissing, type Word } from "../text/words";
+import { bandName, isMissing, Offsets, type Word } from "../text/words";
+import { Button } from "./controls";
 
 interface Props {
   document: TextDocument;
@@ -33,9 +33,7 @@ export function ReportPanel({ document, unused = [], onRewrite = null }: Props) 
           <Words document={document} title="Not in the list" isMeant={isMissing}>
             {onRewrite && (
               <li class="buttons">
-                <button type="button" onClick={onRewrite}>
-                  Rewrite what is not in the list
-                </button>
+                <Button label="Rewrite what is not in the list" onClick={onRewrite} />
               </li>
             )}
           </Words>

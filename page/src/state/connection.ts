@@ -1,7 +1,8 @@
 import { effect, signal } from "@preact/signals";
 import { fetchModel, fetchVocabularies, isReady } from "../api/client";
-import { ServiceError } from "../api/errors";
+import { ServiceError } from "../api/request";
 import type { VocabularyEntry } from "../api/types";
+import { unspacedOf } from "../text/language";
 import { kept, session } from "./storage";
 
 /** Whether requests can be sent, and if not, what is missing. */
@@ -9,19 +10,21 @@ export type Status = "connecting" | "ready" | "loading" | "key" | "offline";
 
 export const status = signal<Status>("connecting");
 /** Ends with the tab: a key is a secret. */
-export const key = kept("key", keyOfAddress(), session());
+export const key = kept("key", "", session());
 export const modelId = signal("");
 export const vocabularies = signal<VocabularyEntry[]>([]);
+
+/** Return the named levels that serve a language. */
+export function levelsOf(lang: string): string[] {
+  return vocabularies.value
+    .filter(({ kind, languages }) => kind === "level" && (!languages.length || languages.includes(lang)))
+    .map(({ id }) => id);
+}
 
 const RETRY_MS = 2_000;
 
 /** Take a key from the address, where the demo puts it, and remove it there. */
-function keyOfAddress(): string {
-  const given = new URLSearchParams(location.hash.slice(1)).get("key");
-  return given ?? "";
-}
-
-function removeKeyFromAddress(): void {
+function takeKeyFromAddress(): void {
   const members = new URLSearchParams(location.hash.slice(1));
   const given = members.get("key");
   if (given === null) return;
@@ -61,7 +64,7 @@ function again(): void {
 
 /** Connect now, and again whenever the key changes or the service was lost. */
 export function keepConnected(): void {
-  removeKeyFromAddress();
+  takeKeyFromAddress();
   effect(() => {
     key.value;
     void connect();
@@ -70,4 +73,18 @@ export function keepConnected(): void {
     if (status.value === "offline") again();
   });
   addEventListener("online", () => void connect());
+}
+
+/** Whether words are shown with how they are read, on the page and in print. */
+export const showsReadings = kept("readings", false);
+
+/** Whether the service knows how the words of a list are read. */
+export function canRead(lang: string): boolean {
+  const id = unspacedOf(lang);
+  return id !== null && vocabularies.value.some((entry) => entry.id === id && !!entry.readings);
+}
+
+/** Whether the words of a list are shown with how they are read. */
+export function isRead(lang: string): boolean {
+  return showsReadings.value && canRead(lang);
 }

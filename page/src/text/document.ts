@@ -1,9 +1,8 @@
 import { batch, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { check } from "../api/client";
-import { LatestRequest } from "../api/latest-request";
+import { LatestRequest } from "../api/request";
 import type { CheckOptions, Report, Vocab } from "../api/types";
-import { status } from "../state/connection";
-import { isRead } from "../state/readings";
+import { isRead, status } from "../state/connection";
 import { kept } from "../state/storage";
 import { moved, type Word, wordsOf } from "./words";
 

@@ -1,5 +1,5 @@
 import { Component, createRef } from "preact";
-import { bandOf, type Drawn, drawn, isAllowed, piecesOf, type Word, whyOf } from "./words";
+import { bandOf, type Drawn, drawn, isAllowed, piecesOf, whyOf, type Word } from "./words";
 
 /**
  * In a text of so many words, the pieces that are far from what is seen are drawn without their words: with each key

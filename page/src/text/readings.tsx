@@ -1,8 +1,7 @@
-import { Switch } from "../parts/fields";
-import { canRead, isRead, showsReadings } from "../state/readings";
+import { Switch } from "../parts/controls";
+import { canRead, isRead, showsReadings } from "../state/connection";
 import type { TextDocument } from "./document";
-import { tagOf, unspacedOf } from "./language";
-import { rubyOf } from "./ruby";
+import { rubyOf, tagOf, unspacedOf } from "./language";
 import { type Paragraph, paragraphsOf, type Word } from "./words";
 
 export function RubyWord({ spelling, reading, lang }: { spelling: string; reading: string; lang: string }) {
@@ -60,7 +59,7 @@ export function ReadingsSwitch({ lang }: { lang: string }) {
   return (
     <Switch
       label={unspacedOf(lang) === "ja" ? "With readings (kana)" : "With readings (pinyin)"}
-      isOn={showsReadings.value}
+      value={showsReadings.value}
       onChange={(isOn) => (showsReadings.value = isOn)}
     />
   );

@@ -1,6 +1,6 @@
 import { batch, computed, signal } from "@preact/signals";
 import { chat, rewrite } from "../api/client";
-import { isAborted, ServiceError } from "../api/errors";
+import { isAborted, ServiceError } from "../api/request";
 import type { AnswerVocab, AuthorVocab, ChatRequest, Message, Vocab } from "../api/types";
 import { authorVocabOf, type Brief, brief, change, checkVocab, lang } from "../state/brief";
 import { status } from "../state/connection";
