@@ -8,13 +8,13 @@ import type {
   Exercise,
   Exercises,
   ExercisesRequest,
-  ListWord,
+  OtherWords,
   ReadVocabulary,
+  VocabularyWords,
   Report,
-  Rewritten,
-  SwappedWord,
+  RewrittenText,
   Vocab,
-  VocabularyEntry,
+  ListVocabulary,
 } from "./types";
 
 type Json = Record<string, unknown>;
@@ -64,19 +64,19 @@ export async function fetchModel(): Promise<string> {
   return data[0]?.id ?? "";
 }
 
-export async function fetchVocabularies(): Promise<VocabularyEntry[]> {
-  return (await json<{ data: VocabularyEntry[] }>("/v1/vocabularies")).data;
+export async function fetchVocabularies(): Promise<ListVocabulary[]> {
+  return (await json<{ data: ListVocabulary[] }>("/v1/vocabularies")).data;
 }
 
-/** Return words of a list in rank order; with `q` those that have it in them. */
+/** Return words of a list in rank order. */
 export async function fetchWords(
   list: string,
-  options: { offset?: number; limit?: number; q?: string },
-  signal?: AbortSignal,
-): Promise<{ total: number; data: ListWord[] }> {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(options)) if (value !== undefined) query.set(name, String(value));
-  return json(`/v1/vocabularies/${encodeURIComponent(list)}/words?${query}`, undefined, signal);
+  options: { offset: number; limit: number },
+  signal: AbortSignal,
+): Promise<VocabularyWords> {
+  const { offset, limit } = options;
+  const path = `/v1/vocabularies/${encodeURIComponent(list)}/words?offset=${offset}&limit=${limit}`;
+  return json(path, undefined, signal);
 }
 
 /** Return which words of a text are allowed, each with its place. */
@@ -97,9 +97,8 @@ export async function swap(
   end: number,
   vocab: Vocab,
   signal?: AbortSignal,
-): Promise<SwappedWord[]> {
-  const answer = await json<{ data: SwappedWord[] }>("/v1/vocabularies/swap", { text, start, end, vocab }, signal);
-  return answer.data;
+): Promise<OtherWords> {
+  return json("/v1/vocabularies/swap", { text, start, end, vocab }, signal);
 }
 
 export interface Chunk {
@@ -128,9 +127,13 @@ interface Choice {
 }
 
 /** Yield the parts of a text that is rewritten into a list, then the whole answer. */
-export async function* rewrite(text: string, vocab: Vocab, signal?: AbortSignal): AsyncGenerator<string | Rewritten> {
+export async function* rewrite(
+  text: string,
+  vocab: Vocab,
+  signal?: AbortSignal,
+): AsyncGenerator<string | RewrittenText> {
   for await (const event of stream("/v1/vocabularies/rewrite", { text, vocab, stream: true }, signal)) {
-    yield "changes" in event ? (event as unknown as Rewritten) : (event["text"] as string);
+    yield "changes" in event ? (event as unknown as RewrittenText) : (event["text"] as string);
   }
 }
 

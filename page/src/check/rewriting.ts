@@ -1,7 +1,7 @@
 import { batch, computed, signal } from "@preact/signals";
 import { fetchText, rewrite } from "../api/client";
 import { Task } from "../api/request";
-import type { CheckOptions, Rewritten } from "../api/types";
+import type { CheckOptions, RewrittenText } from "../api/types";
 import { brief, lang, vocabOf } from "../state/brief";
 import { vocabularies } from "../state/connection";
 import { kept } from "../state/storage";
@@ -26,7 +26,7 @@ export const source = new TextDocument("source", vocab, lang, options);
 /** The same in the words of the list. */
 export const rewritten = new TextDocument("rewritten", vocab, lang, options);
 
-export const outcome = signal<Rewritten | null>(null);
+export const outcome = signal<RewrittenText | null>(null);
 export const rewriting = new Task();
 export const reading = new Task();
 

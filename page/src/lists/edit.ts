@@ -110,7 +110,7 @@ function save(before: string | null): void {
     reading.fault.value = new ServiceError("request", message);
     return;
   }
-  const { unit, possessive } = form.options.peek();
+  const { unit = null, possessive = null } = form.options.peek();
   keep({ name, lang, words: taken, options: { unit, possessive: canBePossessive.peek() && possessive } }, before);
   shown.value = { kind: "list", name };
   // A brief goes by names.

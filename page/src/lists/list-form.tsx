@@ -61,7 +61,7 @@ export function ListForm({ before }: { before: string | null }) {
       <Switch
         label="Each word with all its forms: go, goes, went"
         value={options.value.unit === "lemma"}
-        onChange={(isOn) => (options.value = { ...options.peek(), unit: isOn ? "lemma" : undefined })}
+        onChange={(isOn) => (options.value = { ...options.peek(), unit: isOn ? "lemma" : null })}
       />
       {canBePossessive.value && (
         <Switch

@@ -87,15 +87,14 @@ export function Select({
 
 type TextProps = Omit<PartialInputHTMLAttributes<HTMLInputElement>, "label" | "onChange" | "role" | "type"> & {
   label: string;
-  type?: "text" | "password";
   onChange?: (value: string) => void;
 };
 
-export function TextField({ label, type = "text", onChange, ...others }: TextProps) {
+export function TextField({ label, onChange, ...others }: TextProps) {
   return (
     <label class="field">
       <span>{label}</span>
-      <input type={type} onInput={(event) => onChange?.(event.currentTarget.value)} {...others} />
+      <input type="text" onInput={(event) => onChange?.(event.currentTarget.value)} {...others} />
     </label>
   );
 }

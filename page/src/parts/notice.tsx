@@ -1,7 +1,7 @@
 import type { ServiceError } from "../api/request";
 import { key, status } from "../state/connection";
 import { unkept } from "../state/storage";
-import { Button, TextField } from "./controls";
+import { Button } from "./controls";
 
 /** What is wrong, and what to do about it; spoken by screen readers. */
 export function FaultNotice({ fault }: { fault: ServiceError | null }) {
@@ -61,13 +61,10 @@ function KeyForm() {
         key.value = String(new FormData(event.currentTarget).get("key") ?? "").trim();
       }}
     >
-      <TextField
-        label={key.value ? "This key is not valid. Another one:" : "Key of this service"}
-        type="password"
-        name="key"
-        autocomplete="current-password"
-        required
-      />
+      <label class="field">
+        <span>{key.value ? "This key is not valid. Another one:" : "Key of this service"}</span>
+        <input type="password" name="key" autocomplete="current-password" required />
+      </label>
       <Button label="Use this key" type="submit" />
       <p class="hint">Whoever runs the service has it. It is kept until you close this tab.</p>
     </form>

@@ -1,5 +1,5 @@
 import { computed, type Signal } from "@preact/signals";
-import type { AuthorVocab, PromptWord, Vocab } from "../api/types";
+import type { Vocab, PromptWord } from "../api/types";
 import { myLists } from "./lists";
 import { kept } from "./storage";
 
@@ -78,9 +78,9 @@ export function vocabOf(brief: Brief, added: readonly string[] = brief.added): V
 }
 
 /** Return the list of a brief with what the text should be like. */
-export function authorVocabOf(brief: Brief): AuthorVocab {
+export function authorVocabOf(brief: Brief): Vocab {
   // A text may have numbers; one that is written has words for them, unless the service says otherwise.
-  const { numbers: _, ...vocab }: AuthorVocab = vocabOf(brief);
+  const { numbers: _, ...vocab }: Vocab = vocabOf(brief);
   if (brief.mustUse.length) vocab.must_use = distinct(brief.mustUse).map((word) => ({ word, any_form: brief.anyForm }));
   if (brief.newWords && !brief.myList && !brief.level && brief.newWordsFrom > brief.numWords) {
     vocab.new_words = { n_words: brief.newWordsFrom, per_100: brief.newWordsPer100 };

@@ -1,7 +1,7 @@
 import { effect, signal } from "@preact/signals";
 import { fetchModel, fetchVocabularies, isReady } from "../api/client";
 import { ServiceError } from "../api/request";
-import type { VocabularyEntry } from "../api/types";
+import type { ListVocabulary } from "../api/types";
 import { unspacedOf } from "../text/language";
 import { kept, session } from "./storage";
 
@@ -12,7 +12,7 @@ export const status = signal<Status>("connecting");
 /** Ends with the tab: a key is a secret. */
 export const key = kept("key", "", session());
 export const modelId = signal("");
-export const vocabularies = signal<VocabularyEntry[]>([]);
+export const vocabularies = signal<ListVocabulary[]>([]);
 
 /** Return the named levels that serve a language. */
 export function levelsOf(lang: string): string[] {

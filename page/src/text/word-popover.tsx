@@ -189,8 +189,8 @@ function Swap({ document, word, canEdit, onClose, children }: SwapProps) {
     const { from, part } = partAround(document.text.peek(), word, BEFORE, BEHIND);
     const offsets = new Offsets(part);
     const [start, end] = [offsets.toPoints(word.start - from), offsets.toPoints(word.end - from)];
-    const words = await swap(part, start, end, document.vocab.peek(), signal);
-    found.value = words.slice(0, MOST).map((each) => each.word);
+    const { data } = await swap(part, start, end, document.vocab.peek(), signal);
+    found.value = data.slice(0, MOST).map((each) => each.word);
   }
 
   return (

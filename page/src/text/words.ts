@@ -1,4 +1,4 @@
-import type { ListedWord, Reason, Report } from "../api/types";
+import type { NearestWord, Reason, Report } from "../api/types";
 
 /** Convert places of a text from code points, as the service counts, to UTF-16 units, as strings do, and back. */
 export class Offsets {
@@ -57,7 +57,7 @@ export interface Word {
   lemma: string | null;
   /** How it is read, where that was asked for and is known. */
   reading?: string | null;
-  nearest: ListedWord[];
+  nearest: NearestWord[];
 }
 
 /** The largest rank of each band; the last band has all other words. */

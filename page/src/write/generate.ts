@@ -1,7 +1,7 @@
 import { batch, computed, signal } from "@preact/signals";
 import { chat, rewrite } from "../api/client";
 import { isAborted, ServiceError } from "../api/request";
-import type { AnswerVocab, AuthorVocab, ChatRequest, Message, Vocab } from "../api/types";
+import type { AnswerVocab, Vocab, ChatRequest, Message } from "../api/types";
 import { authorVocabOf, type Brief, brief, change, checkVocab, lang } from "../state/brief";
 import { status } from "../state/connection";
 import { kept } from "../state/storage";
@@ -83,7 +83,7 @@ export function write(): Promise<void> {
 }
 
 /** Return the request that writes a text by a brief. */
-export function requestOf(brief: Brief, messages: Message[], vocab: AuthorVocab = authorVocabOf(brief)): ChatRequest {
+export function requestOf(brief: Brief, messages: Message[], vocab: Vocab = authorVocabOf(brief)): ChatRequest {
   // A small model would end much earlier.
   const numSentences = Math.floor(brief.length / WORDS_PER_SENTENCE);
   const isLong = vocab.max_sentences === undefined && numSentences > 1;
