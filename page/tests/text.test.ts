@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Reason } from "../src/api/types";
-import { differenceOf } from "../src/text/editor";
+import { differenceOf } from "../src/text/words";
 import { unusedOf } from "../src/text/words";
 import { Offsets, partAround } from "../src/text/words";
 import { partsOf, sentenceAt, sentencesOf } from "../src/text/sentences";

@@ -8,13 +8,13 @@ import type {
   Exercise,
   Exercises,
   ExercisesRequest,
+  ListVocabulary,
   OtherWords,
   ReadVocabulary,
-  VocabularyWords,
   Report,
   RewrittenText,
   Vocab,
-  ListVocabulary,
+  VocabularyWords,
 } from "./types";
 
 type Json = Record<string, unknown>;
@@ -105,55 +105,39 @@ export interface Chunk {
   text: string;
   /** Of the last chunk. */
   vocab?: AnswerVocab;
-  finishReason?: string;
 }
 
 /** Yield the answer to a chat as it is written. */
-export async function* chat(request: ChatRequest, signal?: AbortSignal): AsyncGenerator<Chunk> {
+export async function* chat(request: ChatRequest, signal: AbortSignal): AsyncGenerator<Chunk> {
   const body = { ...request, model: modelId.value, stream: true, stream_options: { include_usage: true } };
-  for await (const event of stream("/v1/chat/completions", body as unknown as Json, signal)) {
-    const { choices = [], vocab } = event as { choices?: Choice[]; vocab?: AnswerVocab };
-    const [choice] = choices;
-    const chunk: Chunk = { text: choice?.delta?.content ?? "" };
-    if (vocab) chunk.vocab = vocab;
-    if (choice?.finish_reason) chunk.finishReason = choice.finish_reason;
-    yield chunk;
+  for await (const { choices, vocab } of stream<ChatEvent>("/v1/chat/completions", body, signal)) {
+    yield { text: choices?.[0]?.delta?.content ?? "", ...(vocab && { vocab }) };
   }
 }
 
-interface Choice {
-  delta?: { content?: string };
-  finish_reason?: string | null;
+interface ChatEvent {
+  choices?: { delta?: { content?: string } }[];
+  vocab?: AnswerVocab;
 }
 
 /** Yield the parts of a text that is rewritten into a list, then the whole answer. */
-export async function* rewrite(
-  text: string,
-  vocab: Vocab,
-  signal?: AbortSignal,
-): AsyncGenerator<string | RewrittenText> {
-  for await (const event of stream("/v1/vocabularies/rewrite", { text, vocab, stream: true }, signal)) {
-    yield "changes" in event ? (event as unknown as RewrittenText) : (event["text"] as string);
-  }
+export function rewrite(text: string, vocab: Vocab, signal: AbortSignal) {
+  return stream<{ text: string } | RewrittenText>("/v1/vocabularies/rewrite", { text, vocab, stream: true }, signal);
 }
 
 /** Yield the exercises from a text as they are made, then the whole answer. */
-export async function* exercises(
-  request: ExercisesRequest,
-  signal?: AbortSignal,
-): AsyncGenerator<{ exercise: Exercise } | Exercises> {
-  for await (const event of stream("/v1/vocabularies/exercises", { ...request, stream: true }, signal)) {
-    yield event as unknown as { exercise: Exercise } | Exercises;
-  }
+export function exercises(request: ExercisesRequest, signal: AbortSignal) {
+  const body = { ...request, stream: true };
+  return stream<{ exercise: Exercise } | Exercises>("/v1/vocabularies/exercises", body, signal);
 }
 
-async function* stream(path: string, body: Json, signal?: AbortSignal): AsyncGenerator<Json> {
+async function* stream<Event>(path: string, body: Json, signal: AbortSignal): AsyncGenerator<Event> {
   const response = await send(path, body, signal);
   try {
     for await (const event of events(response)) {
       const error = event["error"] as { message?: string } | undefined;
       if (error) throw new ServiceError("service", error.message ?? "The answer was cut.");
-      yield event;
+      yield event as Event;
     }
   } catch (caught) {
     throw asServiceError(caught);

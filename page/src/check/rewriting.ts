@@ -43,8 +43,8 @@ export function rewriteSource(): Promise<void> {
     async (signal) => {
       for await (const part of rewrite(source.text.peek(), vocab.peek(), signal)) {
         batch(() => {
-          if (typeof part !== "string") outcome.value = part;
-          rewritten.edit(typeof part === "string" ? rewritten.text.peek() + part : part.text);
+          if ("changes" in part) outcome.value = part;
+          rewritten.edit("changes" in part ? part.text : rewritten.text.peek() + part.text);
         });
       }
     },

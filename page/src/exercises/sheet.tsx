@@ -1,8 +1,9 @@
 import type { VNode } from "preact";
 import type { Exercise } from "../api/types";
 import { type Handout, handoutOf } from "../exports/handout";
-import { Paragraphs, Sheet } from "../exports/sheets";
+import { Sheet } from "../exports/sheets";
 import { Button } from "../parts/controls";
+import { Paragraphs } from "../text/readings";
 import { keyOf, letter, made, material, printedOrder } from "./making";
 
 export function exercisesHandout(): Handout {
@@ -16,7 +17,7 @@ export function exerciseSheet(): VNode | null {
   if (!all?.exercises.length) return null;
   return (
     <Sheet handout={handout}>
-      {handout.settings.value.withText && <Paragraphs text={all.text} />}
+      {handout.settings.value.withText && <Paragraphs text={all.text} words={[]} lang={handout.lang} />}
       {all.exercises.map((exercise, index) => (
         <section key={index} class="exercise">
           <h2>

@@ -11,34 +11,24 @@ import { download } from "./files";
 export type OpenDialog = "print" | "glossary" | "gaps";
 
 /** How a text is given to a class; what its teacher sets and types is kept with it. */
-export interface Settings {
-  title: string;
-  /** Of the letters, in points. */
-  size: number;
-  withGlossary: boolean;
-  /** Whether exercises are printed below their text. */
-  withText: boolean;
-  /** Whether words that are not in the list are explained too. */
-  withUnlisted: boolean;
-  /** Keys of words that the glossary leaves out. */
-  leftOut: string[];
-  /** By the keys of words. */
-  notes: Record<string, string>;
-  gaps: Choice;
-  seed: number;
-}
-
-const USUAL: Settings = {
+const USUAL = {
   title: "",
+  /** Of the letters, in points. */
   size: 14,
   withGlossary: false,
+  /** Whether exercises are printed below their text. */
   withText: true,
+  /** Whether words that are not in the list are explained too. */
   withUnlisted: false,
-  leftOut: [],
-  notes: {},
-  gaps: { kind: "every", nth: 7 },
+  /** Keys of words that the glossary leaves out. */
+  leftOut: [] as string[],
+  /** By the keys of words. */
+  notes: {} as Record<string, string>,
+  gaps: { kind: "every", nth: 7 } as Choice,
   seed: 1,
 };
+
+type Settings = typeof USUAL;
 
 /** The handouts of one text. */
 export class Handout {
@@ -55,9 +45,8 @@ export class Handout {
     name: string,
     readonly document: TextDocument,
   ) {
-    const saved = kept<Settings>(`${name}.handout`, USUAL);
-    saved.value = { ...USUAL, ...saved.peek() };
-    this.settings = saved;
+    this.settings = kept(`${name}.handout`, USUAL);
+    this.change({});
     this.candidates = computed(() =>
       glossaryOf(document.text.value, document.words.value, this.settings.value.withUnlisted),
     );
@@ -70,7 +59,7 @@ export class Handout {
   }
 
   change(members: Partial<Settings>): void {
-    this.settings.value = { ...this.settings.peek(), ...members };
+    this.settings.value = { ...USUAL, ...this.settings.peek(), ...members };
   }
 
   get title(): string {

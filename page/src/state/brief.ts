@@ -1,5 +1,5 @@
-import { computed, type Signal } from "@preact/signals";
-import type { Vocab, PromptWord } from "../api/types";
+import { computed } from "@preact/signals";
+import type { PromptWord, Vocab } from "../api/types";
 import { myLists } from "./lists";
 import { kept } from "./storage";
 
@@ -7,54 +7,36 @@ export const MIN_WORDS = 300;
 export const MAX_WORDS = 10_000;
 
 /** What is to be written, and in which words. */
-export interface Brief {
-  prompt: string;
-  lang: string;
-  /** One of the writer's own lists, by name, instead of the language's. */
-  myList: string;
-  /** A named level instead of a number of words. */
-  level: string;
-  numWords: number;
-  /** Names and other words that are allowed besides. */
-  added: string[];
-  excluded: string[];
-  mustUse: string[];
-  anyForm: boolean;
-  newWords: boolean;
-  newWordsFrom: number;
-  newWordsPer100: number;
-  maxSentenceWords: number | null;
-  quality: "fast" | "better";
-  /** Of the text, in words. */
-  length: number;
-}
-
-export const DEFAULT_BRIEF: Brief = {
+export const DEFAULT_BRIEF = {
   prompt: "",
   lang: "en",
+  /** One of the writer's own lists, by name, instead of the language's. */
   myList: "",
+  /** A named level instead of a number of words. */
   level: "",
   numWords: 1_000,
-  added: [],
-  excluded: [],
-  mustUse: [],
+  /** Names and other words that are allowed besides. */
+  added: [] as string[],
+  excluded: [] as string[],
+  mustUse: [] as string[],
   anyForm: true,
   newWords: false,
   newWordsFrom: 3_000,
   newWordsPer100: 2,
-  maxSentenceWords: null,
-  quality: "fast",
+  maxSentenceWords: null as number | null,
+  quality: "fast" as "fast" | "better",
+  /** Of the text, in words. */
   length: 120,
 };
 
-const saved = kept<Brief>("brief", DEFAULT_BRIEF);
-/** A brief that an earlier version kept may lack members. */
-saved.value = { ...DEFAULT_BRIEF, ...saved.peek() };
+export type Brief = typeof DEFAULT_BRIEF;
 
-export const brief: Signal<Brief> = saved;
+export const brief = kept("brief", DEFAULT_BRIEF);
+// One that an earlier version kept may lack members.
+change({});
 
 export function change(members: Partial<Brief>): void {
-  brief.value = { ...brief.peek(), ...members };
+  brief.value = { ...DEFAULT_BRIEF, ...brief.peek(), ...members };
 }
 
 export const lang = computed(() => brief.value.lang);

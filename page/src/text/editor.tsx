@@ -1,10 +1,10 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import type { Range, TextDocument } from "./document";
+import type { TextDocument } from "./document";
 import { directionOf, tagOf } from "./language";
 import { elementAt, Line, LONG, placeIn, startOf, whenDrawn } from "./lines";
 import { type ChosenWord, type WordActions, WordPopover } from "./word-popover";
-import { type Drawn, drawn, paragraphsOf, type Word, wordAt } from "./words";
+import { differenceOf, type Drawn, drawn, paragraphsOf, type Word, wordAt } from "./words";
 
 interface Props {
   document: TextDocument;
@@ -108,41 +108,26 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
   }
 
   function onKeyOfWord(event: KeyboardEvent): void {
-    const forward = direction === "rtl" ? "ArrowLeft" : "ArrowRight";
-    const backward = direction === "rtl" ? "ArrowRight" : "ArrowLeft";
+    const forward = direction === "rtl" ? -1 : 1;
+    const steps = {
+      ArrowRight: forward,
+      ArrowLeft: -forward,
+      ArrowDown: 1,
+      ArrowUp: -1,
+      Home: -Infinity,
+      End: Infinity,
+    };
     const element = event.target as HTMLElement;
     const index = indexOf(element);
     if (index < 0) return;
-    switch (event.key) {
-      case forward:
-      case "ArrowDown":
-        focusWord(index + 1);
-        break;
-      case backward:
-      case "ArrowUp":
-        focusWord(index - 1);
-        break;
-      case "Home":
-        focusWord(0);
-        break;
-      case "End":
-        focusWord(Infinity);
-        break;
-      case "Enter":
-      case " ":
-        choose(element, "key");
-        break;
-      case "Escape":
-      case "F2": {
-        close();
-        const { end } = document.words.peek()[index]!;
-        area.current?.focus();
-        area.current?.setSelectionRange(end, end);
-        break;
-      }
-      default:
-        return;
-    }
+    if (event.key in steps) focusWord(index + steps[event.key as keyof typeof steps]);
+    else if (event.key === "Enter" || event.key === " ") choose(element, "key");
+    else if (event.key === "Escape" || event.key === "F2") {
+      close();
+      const { end } = document.words.peek()[index]!;
+      area.current?.focus();
+      area.current?.setSelectionRange(end, end);
+    } else return;
     event.preventDefault();
   }
 
@@ -277,16 +262,6 @@ function useLines(text: string, words: readonly Word[]): { line: Drawn; start: n
     before.current = drawn(before.current, paragraphs);
     return before.current.map((line, index) => ({ line, start: paragraphs[index]!.start }));
   }, [text, words]);
-}
-
-/** Return what an edit replaced: from `start` to `end` of the old text, by `by`. */
-export function differenceOf(before: string, after: string): Range & { by: string } {
-  const most = Math.min(before.length, after.length);
-  let head = 0;
-  while (head < most && before[head] === after[head]) head += 1;
-  let tail = 0;
-  while (tail < most - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
-  return { start: head, end: before.length - tail, by: after.slice(head, after.length - tail) };
 }
 
 /**

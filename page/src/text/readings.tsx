@@ -21,7 +21,7 @@ export function RubyWord({ spelling, reading, lang }: { spelling: string; readin
 }
 
 /** The lines of a text that are not blank, with what is known of how their words are read. */
-export function ReadParagraphs({ text, words, lang }: { text: string; words: readonly Word[]; lang: string }) {
+export function Paragraphs({ text, words, lang }: { text: string; words: readonly Word[]; lang: string }) {
   return paragraphsOf(text, words)
     .filter((paragraph) => paragraph.text.trim())
     .map((paragraph) => <p key={paragraph.start}>{withReadings(paragraph, lang)}</p>);
@@ -48,7 +48,7 @@ export function Readings({ document, label }: { document: TextDocument; label: s
       <ReadingsSwitch lang={lang} />
       {isRead(lang) && (
         <section class="readings" aria-label={`${label}: how it is read`} lang={tagOf(lang)}>
-          <ReadParagraphs text={document.text.value} words={document.words.value} lang={lang} />
+          <Paragraphs text={document.text.value} words={document.words.value} lang={lang} />
         </section>
       )}
     </>

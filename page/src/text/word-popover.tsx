@@ -3,10 +3,11 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { swap } from "../api/client";
 import { Task } from "../api/request";
+import type { NearestWord, OtherWords } from "../api/types";
 import { Button } from "../parts/controls";
 import type { TextDocument } from "./document";
 import { directionOf, tagOf } from "./language";
-import { bandName, bandOf, isAllowed, isMissing, Offsets, partAround, whyOf, type Word } from "./words";
+import { bandName, bandOf, isAllowed, isMissing, Offsets, partAround, WHY, type Word } from "./words";
 
 /** A word of an editor, and where it is shown. */
 export interface ChosenWord {
@@ -36,6 +37,7 @@ interface Props {
 /** What is known of a word, beside it, and what can be done about it. */
 export function WordPopover({ chosen, document, canEdit, actions, onPin, onClose }: Props) {
   const { word, spelling, element, how } = chosen;
+  const place = { document, word, canEdit, onClose };
   const own = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => besideWord(own.current!, element), [element]);
   useEffect(() => {
@@ -68,21 +70,8 @@ export function WordPopover({ chosen, document, canEdit, actions, onPin, onClose
       onFocusIn={onPin}
     >
       <Facts word={word} spelling={spelling} lang={document.lang.value} />
-      {word.nearest.length > 0 && (
-        <Choices label="Listed words that are near">
-          {word.nearest.map((near) => (
-            <Choice
-              key={near.word}
-              document={document}
-              word={word}
-              by={near.word}
-              canEdit={canEdit}
-              onClose={onClose}
-            />
-          ))}
-        </Choices>
-      )}
-      <Swap document={document} word={word} canEdit={canEdit} onClose={onClose}>
+      {word.nearest.length > 0 && <Choices label="Listed words that are near" words={word.nearest} {...place} />}
+      <Swap {...place}>
         {actions && word.reason !== "number" && word.reason !== "excluded" && (
           <Button label="Never use" onClick={() => done(actions.neverUse)} />
         )}
@@ -103,7 +92,7 @@ function Facts({ word, spelling, lang }: { word: Word; spelling: string; lang: s
           {spelling}
         </bdi>{" "}
         <span class={isFine ? "is-fine" : "is-fault"}>
-          <span aria-hidden="true">{isFine ? "✓" : "▲"}</span> {whyOf(word)}
+          <span aria-hidden="true">{isFine ? "✓" : "▲"}</span> {WHY[word.reason]}
         </span>
       </p>
       <dl>
@@ -132,37 +121,37 @@ function Facts({ word, spelling, lang }: { word: Word; spelling: string; lang: s
   );
 }
 
-function Choices({ label, children }: { label: string; children: ComponentChildren }) {
-  return (
-    <div role="group" aria-label={label}>
-      <p class="hint">{label}</p>
-      <div class="buttons">{children}</div>
-    </div>
-  );
-}
-
-interface ChoiceProps {
+interface Place {
   document: TextDocument;
   word: Word;
-  by: string;
   canEdit: boolean;
   onClose: () => void;
 }
 
-function Choice({ document, word, by, canEdit, onClose }: ChoiceProps) {
+/** Words that can take the place of one. */
+function Choices({ label, words, document, word, canEdit, onClose }: Place & { label: string; words: NearestWord[] }) {
   const lang = document.lang.value;
+  function choose(by: string): void {
+    onClose();
+    document.replace(word.start, word.end, by);
+    document.asked.value = { start: word.start + by.length, end: word.start + by.length };
+  }
   return (
-    <Button
-      label={by}
-      lang={tagOf(lang)}
-      dir={directionOf(lang)}
-      disabled={!canEdit}
-      onClick={() => {
-        onClose();
-        document.replace(word.start, word.end, by);
-        document.asked.value = { start: word.start + by.length, end: word.start + by.length };
-      }}
-    />
+    <div role="group" aria-label={label}>
+      <p class="hint">{label}</p>
+      <div class="buttons">
+        {words.map(({ word: by }) => (
+          <Button
+            key={by}
+            label={by}
+            lang={tagOf(lang)}
+            dir={directionOf(lang)}
+            disabled={!canEdit}
+            onClick={() => choose(by)}
+          />
+        ))}
+      </div>
+    </div>
   );
 }
 
@@ -170,18 +159,10 @@ function Choice({ document, word, by, canEdit, onClose }: ChoiceProps) {
 const BEFORE = 1_500;
 const BEHIND = 600;
 
-interface SwapProps {
-  document: TextDocument;
-  word: Word;
-  canEdit: boolean;
-  onClose: () => void;
-  /** Other buttons. */
-  children: ComponentChildren;
-}
-
-/** A button that asks for other words, and those. */
-function Swap({ document, word, canEdit, onClose, children }: SwapProps) {
-  const found = useSignal<string[] | null>(null);
+/** A button that asks for other words, and those; beside it other buttons. */
+function Swap({ children, ...place }: Place & { children: ComponentChildren }) {
+  const { document, word, canEdit } = place;
+  const found = useSignal<OtherWords["data"] | null>(null);
   const looking = useMemo(() => new Task(), []);
   useEffect(() => () => looking.stop(), []);
 
@@ -190,17 +171,17 @@ function Swap({ document, word, canEdit, onClose, children }: SwapProps) {
     const offsets = new Offsets(part);
     const [start, end] = [offsets.toPoints(word.start - from), offsets.toPoints(word.end - from)];
     const { data } = await swap(part, start, end, document.vocab.peek(), signal);
-    found.value = data.slice(0, MOST).map((each) => each.word);
+    found.value = data.slice(0, MOST);
   }
 
   return (
     <div aria-live="polite">
       {found.value && (
-        <Choices label={found.value.length ? "Other words for it" : "The list has no other word for it."}>
-          {found.value.map((by) => (
-            <Choice key={by} document={document} word={word} by={by} canEdit={canEdit} onClose={onClose} />
-          ))}
-        </Choices>
+        <Choices
+          label={found.value.length ? "Other words for it" : "The list has no other word for it."}
+          words={found.value}
+          {...place}
+        />
       )}
       <div class="buttons">
         {canEdit && !found.value && (

@@ -1,4 +1,10 @@
-import type { NearestWord, Reason, Report } from "../api/types";
+import type { NearestWord, Reason, Report, RunningWord } from "../api/types";
+
+/** A part of a text, in UTF-16 units. */
+export interface Range {
+  start: number;
+  end: number;
+}
 
 /** Convert places of a text from code points, as the service counts, to UTF-16 units, as strings do, and back. */
 export class Offsets {
@@ -37,7 +43,7 @@ const BETWEEN_WORDS = /[\s。！？…，、；：「」『』《》（）“”
 /** Return what stands around a part of a text, from a blank or wide mark to another, and where it begins. */
 export function partAround(
   text: string,
-  { start, end }: { start: number; end: number },
+  { start, end }: Range,
   before: number,
   behind: number,
 ): { from: number; part: string } {
@@ -49,14 +55,7 @@ export function partAround(
 }
 
 /** A word of a text; its places in UTF-16 units. */
-export interface Word {
-  start: number;
-  end: number;
-  rank: number | null;
-  reason: Reason;
-  lemma: string | null;
-  /** How it is read, where that was asked for and is known. */
-  reading?: string | null;
+export interface Word extends RunningWord {
   nearest: NearestWord[];
 }
 
@@ -86,56 +85,46 @@ export function isMissing(word: Word): boolean {
 }
 
 /** Why a word is allowed or not, as a phrase. */
-export function whyOf(word: Word): string {
-  switch (word.reason) {
-    case "listed":
-      return "in the list";
-    case "capitals":
-      return "in the list, with other capitals";
-    case "spelling":
-      return "in the list, spelt otherwise";
-    case "added":
-      return "one of your words";
-    case "number":
-      return "a number";
-    case "new":
-      return "a new word";
-    case "name":
-      return "a name";
-    case "rare":
-      return "beyond the list";
-    case "excluded":
-      return "left out";
-    case "unknown":
-      return "not in the list";
-    case "symbol":
-      return "a symbol";
-  }
-}
+export const WHY: Readonly<Record<Reason, string>> = {
+  listed: "in the list",
+  capitals: "in the list, with other capitals",
+  spelling: "in the list, spelt otherwise",
+  added: "one of your words",
+  number: "a number",
+  new: "a new word",
+  name: "a name",
+  rare: "beyond the list",
+  excluded: "left out",
+  unknown: "not in the list",
+  symbol: "a symbol",
+};
 
 /** Return the words of a checked text. */
 export function wordsOf(text: string, report: Report): Word[] {
   const offsets = new Offsets(text);
   const nearest = new Map(report.not_allowed.map((place) => [place.start, place.nearest]));
   return (report.words ?? []).map((word) => ({
+    ...word,
     start: offsets.toUnits(word.start),
     end: offsets.toUnits(word.end),
-    rank: word.rank,
-    reason: word.reason,
-    lemma: word.lemma,
-    reading: word.reading ?? null,
     nearest: nearest.get(word.start) ?? [],
   }));
 }
 
-/** Return the words of `before` where they are in `after`; those that the edit touched are left out. */
-export function moved(words: readonly Word[], before: string, after: string): Word[] {
+/** Return what an edit replaced: from `start` to `end` of the old text, by `by`. */
+export function differenceOf(before: string, after: string): Range & { by: string } {
   const most = Math.min(before.length, after.length);
   let head = 0;
   while (head < most && before[head] === after[head]) head += 1;
   let tail = 0;
   while (tail < most - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
-  const [touched, shift] = [before.length - tail, after.length - before.length];
+  return { start: head, end: before.length - tail, by: after.slice(head, after.length - tail) };
+}
+
+/** Return the words of `before` where they are in `after`; those that the edit touched are left out. */
+export function moved(words: readonly Word[], before: string, after: string): Word[] {
+  const { start: head, end: touched } = differenceOf(before, after);
+  const shift = after.length - before.length;
   const isNextTo = (char: string | undefined): boolean => char !== undefined && PART_OF_WORD.test(char);
   const kept: Word[] = [];
   for (const word of words) {

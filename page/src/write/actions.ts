@@ -1,10 +1,9 @@
 import type { ChatRequest, Message } from "../api/types";
 import { authorVocabOf, type Brief, brief, change, distinct, stepOf, vocabOf } from "../state/brief";
 import { levelsOf } from "../state/connection";
-import type { Range } from "../text/document";
 import { sentenceAt, sentencesOf } from "../text/sentences";
 import type { WordActions } from "../text/word-popover";
-import { isAllowed, unusedOf, type Word } from "../text/words";
+import { isAllowed, type Range, unusedOf, type Word } from "../text/words";
 import { draft, orAsBefore, put, putRewritten, requestOf, run } from "./generate";
 
 /** Characters of a text that the model is shown when it goes on: about 700 words, which small models can read. */

@@ -1,7 +1,7 @@
 import { batch, computed, signal } from "@preact/signals";
 import { chat, rewrite } from "../api/client";
 import { isAborted, ServiceError } from "../api/request";
-import type { AnswerVocab, Vocab, ChatRequest, Message } from "../api/types";
+import type { AnswerVocab, ChatRequest, Message, Vocab } from "../api/types";
 import { authorVocabOf, type Brief, brief, change, checkVocab, lang } from "../state/brief";
 import { status } from "../state/connection";
 import { kept } from "../state/storage";
@@ -144,7 +144,7 @@ export async function putRewritten(vocab: Vocab, signal: AbortSignal): Promise<v
       const rest = parts.slice(index + 1).join("");
       let made = "";
       for await (const answer of prepared(vocab, rewrite(part, vocab, signal))) {
-        made = typeof answer === "string" ? made + answer : answer.text;
+        made = "changes" in answer ? answer.text : made + answer.text;
         batch(() => {
           past.value = before;
           answered.value = null;
