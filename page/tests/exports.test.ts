@@ -46,8 +46,8 @@ test("a capital that a sentence gives is not in the glossary, and unlisted words
   assert.deepEqual(glossaryOf(text, words, false), []);
 });
 
-function answersOf(choice: Choice): string[] {
-  return gapFill(TEXT, wordsOf(TEXT, NAMED), choice, 1).answers;
+function answersOf(choice: Partial<Choice>): string[] {
+  return gapFill(TEXT, wordsOf(TEXT, NAMED), { kind: "every", nth: 7, band: 0, ...choice }, 1).answers;
 }
 
 test("gaps are every nth word, the new ones, the unlisted ones, or those of a band; never a number", () => {
@@ -58,7 +58,7 @@ test("gaps are every nth word, the new ones, the unlisted ones, or those of a ba
 });
 
 test("the answers put into the gaps make the text again, and the bank has each of them", () => {
-  const { pieces, answers, bank } = gapFill(TEXT, wordsOf(TEXT, NAMED), { kind: "every", nth: 2 }, 7);
+  const { pieces, answers, bank } = gapFill(TEXT, wordsOf(TEXT, NAMED), { kind: "every", nth: 2, band: 0 }, 7);
   assert.equal(pieces.map((piece, index) => piece + (answers[index] ?? "")).join(""), TEXT);
   assert.deepEqual([...bank].sort(), [...answers].sort());
 });

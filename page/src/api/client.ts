@@ -161,7 +161,7 @@ export async function fetchText(file: File, signal: AbortSignal): Promise<string
 }
 
 /** Yield the JSON of each server-sent event until `[DONE]`; a stream that ends before it was cut. */
-export async function* events(response: Response): AsyncGenerator<Record<string, unknown>> {
+async function* events(response: Response): AsyncGenerator<Record<string, unknown>> {
   const waiting: string[] = [];
   const parser = createParser({ onEvent: (event) => waiting.push(event.data) });
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();

@@ -51,7 +51,7 @@ export function asServiceError(error: unknown): ServiceError {
   return new ServiceError("service", String(error));
 }
 
-export function isAborted(error: unknown): boolean {
+function isAborted(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 

@@ -1,5 +1,5 @@
 import { ExportMenu } from "../exports/dialogs";
-import { Button, DropZone, FileButton, Switch, WordsField } from "../parts/controls";
+import { Button, DropZone, FileButton, submitting, Switch, WordsField } from "../parts/controls";
 import { ListFields } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
 import { percent, ReportPanel } from "../parts/report-panel";
@@ -54,13 +54,7 @@ export function CheckTab() {
 function Settings() {
   const isEmpty = !source.text.value.trim();
   return (
-    <form
-      class="brief"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void rewriteSource();
-      }}
-    >
+    <form class="brief" onSubmit={submitting(rewriteSource)}>
       <div class="buttons">
         <FileButton
           label="Choose a file"

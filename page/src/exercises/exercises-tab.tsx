@@ -1,6 +1,6 @@
 import { useRef } from "preact/hooks";
 import { source } from "../check/rewriting";
-import { Button, NumberField, StopButton } from "../parts/controls";
+import { Button, NumberField, StopButton, submitting } from "../parts/controls";
 import { ListFields } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
 import { status } from "../state/connection";
@@ -33,14 +33,7 @@ function Settings() {
     { label: "Take the text of Check", document: source },
   ].filter(({ document }) => document.text.value.trim());
   return (
-    <form
-      class="brief"
-      aria-label="Exercises to make"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (!isOff) void make();
-      }}
-    >
+    <form class="brief" aria-label="Exercises to make" onSubmit={submitting(() => isOff || make())}>
       {texts.length > 0 && (
         <div class="buttons take-text">
           {texts.map(({ label, document }) => (

@@ -104,14 +104,9 @@ function Asked({ exercise, index, isSaid }: { exercise: Exercise; index: number;
     default:
       return (
         <div>
-          {question}
-          {statement && (
-            <>
-              {statement} <Line />
-            </>
-          )}
-          {before}
-          {kind === "gap_fill" && <Line />}
+          {question ?? statement ?? before}
+          {kind === "true_false" && " "}
+          {kind !== "questions" && <Line />}
           {after}
           <div class="options">
             {options?.map((option, place) => (

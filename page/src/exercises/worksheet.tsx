@@ -108,7 +108,7 @@ const FILES = [
 ] as const;
 
 /** Print the exercises, or save them as a file that the service makes. */
-export function SaveDialog() {
+function SaveDialog() {
   const handout = exercisesHandout();
   const { withText } = handout.settings.value;
   function save(format: string, ending: string): void {

@@ -1,9 +1,8 @@
 import { sentencesOf } from "../text/sentences";
 import { bandOf, isMissing, type Word } from "../text/words";
 
-/** Which words of a text are left out. */
-export type Choice =
-  { kind: "every"; nth: number } | { kind: "new" } | { kind: "unlisted" } | { kind: "band"; band: number };
+/** Which words of a text are left out: every nth, or those of a band. */
+export type Choice = { kind: "every" | "new" | "unlisted" | "band"; nth: number; band: number };
 
 /** A text with gaps: the pieces between them, and what belongs into each. */
 export interface GapFill {

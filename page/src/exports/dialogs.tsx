@@ -52,7 +52,7 @@ export function ExportMenu({ document, name }: { document: TextDocument; name: s
 const SIZES = [11, 12, 14, 16, 18, 24];
 
 /** Print the text, or save it as a file. */
-export function PrintDialog({ handout }: { handout: Handout }) {
+function PrintDialog({ handout }: { handout: Handout }) {
   const { withGlossary } = handout.settings.value;
   const { isOn, fault } = handout.saving;
   const lang = handout.document.lang.value;
@@ -121,33 +121,22 @@ const KINDS = {
   band: "The words of a band",
 } as const;
 
-const OF_KIND: Readonly<Record<Choice["kind"], Choice>> = {
-  every: { kind: "every", nth: 7 },
-  new: { kind: "new" },
-  unlisted: { kind: "unlisted" },
-  band: { kind: "band", band: 1 },
-};
-
 /** Print the text with gaps. */
-export function GapsDialog({ handout }: { handout: Handout }) {
+function GapsDialog({ handout }: { handout: Handout }) {
   const { gaps, seed } = handout.settings.value;
   const { answers, bank } = handout.gapFill.value;
+  const set = (members: Partial<Choice>): void => handout.change({ gaps: { ...gaps, ...members } });
   return (
     <>
       <TitleAndSize handout={handout} />
-      <Radios
-        label="Leave out"
-        value={gaps.kind}
-        options={KINDS}
-        onChange={(kind) => handout.change({ gaps: OF_KIND[kind] })}
-      />
+      <Radios label="Leave out" value={gaps.kind} options={KINDS} onChange={(kind) => set({ kind })} />
       {gaps.kind === "every" && (
         <NumberField
           label="One word of how many"
           value={gaps.nth}
           least={2}
           most={50}
-          onChange={(nth) => handout.change({ gaps: { kind: "every", nth: nth ?? 7 } })}
+          onChange={(nth) => set({ nth: nth ?? 7 })}
         />
       )}
       {gaps.kind === "band" && (
@@ -155,7 +144,7 @@ export function GapsDialog({ handout }: { handout: Handout }) {
           label="Rank"
           value={`${gaps.band}`}
           options={[...BANDS.keys(), BANDS.length].map((band) => [`${band}`, bandName(band)])}
-          onChange={(band) => handout.change({ gaps: { kind: "band", band: Number(band) } })}
+          onChange={(band) => set({ band: Number(band) })}
         />
       )}
       <p role="status">
@@ -187,7 +176,7 @@ export function GapsDialog({ handout }: { handout: Handout }) {
 const separator = signal<Separator>("tab");
 
 /** The words of a text that are explained, with a note for each. */
-export function GlossaryDialog({ handout }: { handout: Handout }) {
+function GlossaryDialog({ handout }: { handout: Handout }) {
   const { withUnlisted } = handout.settings.value;
   const all = handout.candidates.value;
   const isEmpty = !handout.entries.value.length;

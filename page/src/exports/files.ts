@@ -39,7 +39,7 @@ function csvCell(text: string): string {
   return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 }
 
-export const SEPARATORS = { tab: "\t", comma: "," } as const;
+const SEPARATORS = { tab: "\t", comma: "," } as const;
 export type Separator = keyof typeof SEPARATORS;
 
 /** Return cards as a file that Anki's import takes: word; the sentence with the word in bold; note. */

@@ -24,7 +24,7 @@ const USUAL = {
   leftOut: [] as string[],
   /** By the keys of words. */
   notes: {} as Record<string, string>,
-  gaps: { kind: "every", nth: 7 } as Choice,
+  gaps: { kind: "every", nth: 7, band: 1 } as Choice,
   seed: 1,
 };
 
@@ -46,7 +46,7 @@ export class Handout {
     readonly document: TextDocument,
   ) {
     this.settings = kept(`${name}.handout`, USUAL);
-    this.change({});
+    this.change({ gaps: { ...USUAL.gaps, ...this.settings.peek().gaps } });
     this.candidates = computed(() =>
       glossaryOf(document.text.value, document.words.value, this.settings.value.withUnlisted),
     );
@@ -84,7 +84,9 @@ export class Handout {
       text: this.document.text.peek(),
       font_size: size,
       ...(this.document.newWords.peek().length && { new_words: this.document.newWords.peek() }),
-      ...(withGlossary && { glossary: this.entries.peek().map(({ key, word }) => entryOf(word, notes[key])) }),
+      ...(withGlossary && {
+        glossary: this.entries.peek().map(({ key, word }) => ({ word, note: notes[key]?.trim() || null })),
+      }),
     });
   }
 
@@ -104,8 +106,4 @@ export function handoutOf(document: TextDocument, name: string): Handout {
   const handout = handouts.get(document) ?? new Handout(name, document);
   handouts.set(document, handout);
   return handout;
-}
-
-function entryOf(word: string, note = ""): { word: string; note?: string } {
-  return note.trim() ? { word, note: note.trim() } : { word };
 }

@@ -62,7 +62,7 @@ export function TextSheet({ handout }: { handout: Handout }) {
 }
 
 /** The paragraphs of a handout's text, on wish with how its words are read. */
-export function TextOf({ handout: { document } }: { handout: Handout }) {
+function TextOf({ handout: { document } }: { handout: Handout }) {
   const lang = document.lang.value;
   return <Paragraphs text={document.text.value} words={isRead(lang) ? document.words.value : []} lang={lang} />;
 }

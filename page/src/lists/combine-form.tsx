@@ -1,7 +1,7 @@
 import { batch, computed, type Signal, signal } from "@preact/signals";
 import { fetchWords } from "../api/client";
 import { Task } from "../api/request";
-import { Button, NumberField, Radios, Select, TextField } from "../parts/controls";
+import { Button, NumberField, Radios, Select, submitting, TextField } from "../parts/controls";
 import { LanguageField, nameOfList } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
 import { brief } from "../state/brief";
@@ -75,12 +75,7 @@ async function wordsOf({ myList, lang, numWords }: Choice, signal: AbortSignal):
 /** Two lists that become one. */
 export function CombineForm() {
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        void combining.run(combine);
-      }}
-    >
+    <form onSubmit={submitting(() => combining.run(combine))}>
       <h2 tabIndex={-1}>A list of two lists</h2>
       <ChoiceFields choice={choices[0]} label="First list" />
       <Radios label="What to take" value={way.value} options={WAYS} onChange={(chosen) => (way.value = chosen)} />

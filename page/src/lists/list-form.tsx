@@ -1,6 +1,6 @@
 import type { LeftOutRow, ReadVocabulary } from "../api/types";
 import { csvFile, download } from "../exports/files";
-import { Button, DropZone, FileButton, Select, Switch, TextField } from "../parts/controls";
+import { Button, DropZone, FileButton, Select, submitting, Switch, TextField } from "../parts/controls";
 import { LanguageField } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
 import { myLists, numWords } from "../state/lists";
@@ -11,12 +11,7 @@ import { canBePossessive, entries, form, read, reading, saveForm, shown, take, w
 export function ListForm({ before }: { before: string | null }) {
   const { name, lang, file, text, options } = form;
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        saveForm(before);
-      }}
-    >
+    <form onSubmit={submitting(() => saveForm(before))}>
       <h2 tabIndex={-1}>{before === null ? "A new list" : `Change "${before}"`}</h2>
       <div class="side-by-side">
         <TextField
@@ -89,7 +84,7 @@ const SHOWN_ENTRIES = 12;
 const SHOWN_ROWS = 100;
 
 /** What the service understood of a file, or of words that were typed, before they are used. */
-export function WhatWasRead() {
+function WhatWasRead() {
   const found = reading.fault.value ? null : read.value;
   return (
     <section aria-label="What was read" aria-busy={reading.isPending.value}>

@@ -91,7 +91,7 @@ const found = computed<{ total: number; words: { rank: number; word: string }[] 
 });
 
 /** A list's words, and what can be done with it. */
-export function ListView({ list }: { list: MyList }) {
+function ListView({ list }: { list: MyList }) {
   const { total, words } = found.value;
   return (
     <section aria-label={list.name}>

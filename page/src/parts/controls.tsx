@@ -5,6 +5,14 @@ import { wordsTyped } from "../state/brief";
 
 type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { label: string; isMain?: boolean };
 
+/** Return what a form does instead of leading to another page. */
+export function submitting(act: () => unknown): (event: Event) => void {
+  return (event) => {
+    event.preventDefault();
+    act();
+  };
+}
+
 /** A button that sends no form. */
 export function Button({ label, isMain = false, ...others }: ButtonProps) {
   return (

@@ -29,7 +29,15 @@ export function ReportPanel({ document, unused = [], onRewrite = null }: Props) 
           <Ring report={report} />
           <Bands report={report} />
           <Words document={document} title="New words" isMeant={({ reason }) => reason === "new"} />
-          <Unused words={unused} lang={document.lang.value} />
+          {unused.length > 0 && (
+            <WordList title="Words that must come, and do not yet">
+              {unused.map((word) => (
+                <li key={word}>
+                  <bdi lang={tagOf(document.lang.value)}>{word}</bdi>
+                </li>
+              ))}
+            </WordList>
+          )}
           <Words document={document} title="Not in the list" isMeant={isMissing}>
             {onRewrite && (
               <li class="buttons">
@@ -107,19 +115,6 @@ function Bands({ report }: { report: Report }) {
         ))}
       </tbody>
     </table>
-  );
-}
-
-function Unused({ words, lang }: { words: readonly string[]; lang: string }) {
-  if (!words.length) return null;
-  return (
-    <WordList title="Words that must come, and do not yet">
-      {words.map((word) => (
-        <li key={word}>
-          <bdi lang={tagOf(lang)}>{word}</bdi>
-        </li>
-      ))}
-    </WordList>
   );
 }
 

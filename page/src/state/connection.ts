@@ -36,7 +36,7 @@ function takeKeyFromAddress(): void {
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 /** Ask the service until it answers: which model it has, and which lists. */
-export async function connect(): Promise<void> {
+async function connect(): Promise<void> {
   clearTimeout(timer);
   if (!key.value) {
     status.value = "key";

@@ -269,7 +269,7 @@ function useLines(text: string, words: readonly Word[]): { line: Drawn; start: n
  *
  * A value that is set by a script empties the undo history; `insertText`, deprecated as it is, has no successor.
  */
-export function typeInto(area: HTMLTextAreaElement, text: string): void {
+function typeInto(area: HTMLTextAreaElement, text: string): void {
   const { start, end, by } = differenceOf(area.value, text);
   const focused = document.activeElement;
   area.focus({ preventScroll: true });

@@ -217,7 +217,7 @@ const GAP = 6;
  *
  * Return what ends that.
  */
-export function besideWord(own: HTMLElement, word: HTMLElement): () => void {
+function besideWord(own: HTMLElement, word: HTMLElement): () => void {
   function place(): void {
     // A word that is broken into two lines has two.
     const at = word.getClientRects()[0];

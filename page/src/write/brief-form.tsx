@@ -1,8 +1,9 @@
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { check } from "../api/client";
+import { LatestRequest } from "../api/request";
 import type { PromptWord } from "../api/types";
-import { Button, NumberField, Radios, Switch, WordsField } from "../parts/controls";
+import { Button, NumberField, Radios, submitting, Switch, WordsField } from "../parts/controls";
 import { ListFields } from "../parts/list-fields";
 import { brief, type Brief, change, toggled, vocabOf } from "../state/brief";
 import { status } from "../state/connection";
@@ -16,14 +17,7 @@ export function BriefForm() {
   const { prompt, length } = brief.value;
   const isOff = isWorking.value || status.value !== "ready";
   return (
-    <form
-      class="brief"
-      aria-label="Brief"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (!isOff) void write();
-      }}
-    >
+    <form class="brief" aria-label="Brief" onSubmit={submitting(() => isOff || write())}>
       <label class="field">
         <span>What should it be about?</span>
         <textarea
@@ -60,8 +54,9 @@ export function BriefForm() {
 const MAX_CHARS = 4_000;
 
 /** Words of the prompt that the list lacks: a click allows one with its forms, and another one no longer. */
-export function PromptWords() {
+function PromptWords() {
   const found = useSignal<readonly PromptWord[]>([]);
+  const request = useMemo(() => new LatestRequest(), []);
   const { prompt, lang, added } = brief.value;
   const isRead = status.value === "ready" && !!prompt.trim() && prompt.length <= MAX_CHARS;
   // Without those that are allowed already, so that a click can take them back.
@@ -71,20 +66,15 @@ export function PromptWords() {
       found.value = [];
       return;
     }
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      check(prompt, { ...JSON.parse(list), prompt_words: prompt }, [], abort.signal).then(
-        (report) => (found.value = report.prompt_words ?? []),
-        // They are an offer: what is wrong with the list is told elsewhere.
-        () => abort.signal.aborted || (found.value = []),
-      );
-    }, PAUSE_MS);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
+    request.send(
+      PAUSE_MS,
+      (signal) => check(prompt, { ...JSON.parse(list), prompt_words: prompt }, [], signal),
+      (report) => (found.value = report.prompt_words ?? []),
+    );
+    return () => request.cancel();
   }, [isRead, prompt, list]);
-  if (!found.value.length) return null;
+  // They are an offer: what is wrong with the list is told elsewhere.
+  if (request.fault.value || !found.value.length) return null;
   return (
     <div class="prompt-words" role="group" aria-label="Words of the brief that are not in the list">
       <span class="hint">Not in the list. Allow:</span>
@@ -107,7 +97,7 @@ export function PromptWords() {
 }
 
 /** What is seldom set: folded away, with a line that says what is set there. */
-export function MoreSettings() {
+function MoreSettings() {
   const { added, mustUse, excluded, anyForm, newWords, maxSentenceWords, quality } = brief.value;
   return (
     <details

@@ -27,7 +27,7 @@ const NAMES: Readonly<Record<string, keyof Brief>> = {
 
 /** The brief before that of a link took its place; null where no link was opened. */
 export const replaced = signal<Brief | null>(null);
-export const linkFault = signal("");
+const linkFault = signal("");
 
 /** Return the settings of a brief as part of an address: only those that are not the usual ones. */
 export async function encodeBrief(brief: Brief): Promise<string> {
@@ -88,7 +88,7 @@ async function through(
 }
 
 /** Return an address that opens the page with the settings of a brief: no key, no text, no list of one's own. */
-export async function linkOf(brief: Brief): Promise<string> {
+async function linkOf(brief: Brief): Promise<string> {
   return `${location.origin}${location.pathname}#${MEMBER}=${await encodeBrief(brief)}`;
 }
 
@@ -110,7 +110,7 @@ export async function takeBriefFromAddress(): Promise<void> {
 }
 
 /** Return to the settings from before the link. */
-export function undoLink(): void {
+function undoLink(): void {
   if (replaced.peek()) brief.value = replaced.peek()!;
   replaced.value = null;
 }

@@ -12,20 +12,7 @@ import { unusedOf } from "../text/words";
 import { harder, newSentence, nextChapter, nextList, rewriteUnlisted, simpler, wordActions } from "./actions";
 import { BriefForm } from "./brief-form";
 import { compare, Compared, isComparing } from "./compare";
-import {
-  answered,
-  countdown,
-  draft,
-  fault,
-  isPreparing,
-  isWorking,
-  note,
-  past,
-  phase,
-  stop,
-  undo,
-  write,
-} from "./generate";
+import { answered, countdown, draft, isPreparing, isWorking, past, phase, task, undo, write } from "./generate";
 
 /** Required words that the draft lacks: as the service says, until the draft is edited. */
 const unused = computed(() => {
@@ -67,11 +54,11 @@ export function WriteTab() {
 }
 
 /** Below the text: what can be done with it now, or what is being done. */
-export function Toolbar() {
+function Toolbar() {
   const isEmpty = !draft.text.value.trim();
   return (
     <div class={`toolbar ${isWorking.value ? "is-working" : ""}`}>
-      <FaultNotice fault={fault.value} />
+      <FaultNotice fault={task.fault.value} />
       <Progress />
       {!isWorking.value && (
         <>
@@ -90,15 +77,13 @@ function Actions({ isEmpty }: { isEmpty: boolean }) {
   if (isEmpty && !past.value && !isComparing.value) return null;
   return (
     <div class="buttons" role="group" aria-label="Actions on the text">
-      {!isEmpty && lower && (
-        <Action key="simpler" label="Simpler" title={`Rewrite it in ${nameOf(lower)}`} act={simpler} />
-      )}
-      {!isEmpty && higher && (
-        <Action key="harder" label="Harder" title={`Write it anew in ${nameOf(higher)}`} act={harder} />
-      )}
-      {!isEmpty && <Action key="next" label="Next chapter" title="Go on in the same words" act={nextChapter} />}
       {!isEmpty && (
-        <Action key="sentence" label="New sentence" title="Write the sentence of the caret anew" act={newSentence} />
+        <>
+          {lower && <Action label="Simpler" title={`Rewrite it in ${nameOf(lower)}`} act={simpler} />}
+          {higher && <Action label="Harder" title={`Write it anew in ${nameOf(higher)}`} act={harder} />}
+          <Action label="Next chapter" title="Go on in the same words" act={nextChapter} />
+          <Action label="New sentence" title="Write the sentence of the caret anew" act={newSentence} />
+        </>
       )}
       {(isComparing.value || !(isEmpty || myList || level)) && (
         <Button
@@ -154,18 +139,20 @@ function focusText(): void {
 }
 
 function Progress() {
+  const isBusy = isWorking.value && phase.value === "busy";
   return (
     <div class="progress">
       <span role="status">
-        {phase.value === "waiting" &&
+        {!isWorking.value && task.message.value}
+        {isWorking.value &&
+          phase.value === "waiting" &&
           (isPreparing.value ? "The list is being prepared. Its first text takes longer…" : "The model is thinking…")}
-        {phase.value === "writing" && "Writing…"}
-        {phase.value === "busy" && "The service is busy. The page tries again by itself"}
-        {phase.value === "idle" && note.value}
+        {isWorking.value && phase.value === "writing" && "Writing…"}
+        {isBusy && "The service is busy. The page tries again by itself"}
       </span>
       {/* Outside of the status: a screen reader need not count. */}
-      {phase.value === "busy" && <span> in {countdown.value} s.</span>}{" "}
-      {isWorking.value && <StopButton onStop={stop} next={focusText} />}
+      {isBusy && <span> in {countdown.value} s.</span>}{" "}
+      {isWorking.value && <StopButton onStop={() => task.stop()} next={focusText} />}
     </div>
   );
 }
