@@ -5,7 +5,6 @@ export interface Schemas {
   CheckRequest?: CheckRequest;
   Exercises?: Exercises;
   RunningWord?: RunningWord;
-  TextMessage?: TextMessage;
   Vocabulary?: Vocabulary;
   CheckReport?: CheckReport;
   ExercisesRequest?: ExercisesRequest;

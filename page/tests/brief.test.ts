@@ -7,13 +7,13 @@ import {
   MIN_WORDS,
   placeOfWords,
   SIZES,
+  stepOf,
   toggled,
   vocabOf,
   wordsOfPlace,
   wordsTyped,
 } from "../src/state/brief";
 import { myLists } from "../src/state/lists";
-import { stepOf } from "../src/state/brief";
 
 test("the slider goes from the least to the most words, never back, and finds its place again", () => {
   assert.equal(wordsOfPlace(0), MIN_WORDS);

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Reason } from "../src/api/types";
 import { ankiFile } from "../src/exports/files";
-import { type Choice, gapFill, shuffled } from "../src/exports/contents";
-import { glossaryOf } from "../src/exports/contents";
+import { type Choice, gapFill, glossaryOf, shuffled } from "../src/exports/contents";
 import type { Word } from "../src/text/words";
 
 /** The words of a text, as a check finds them; those that are not named are listed at rank 100. */

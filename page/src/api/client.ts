@@ -69,12 +69,7 @@ export async function fetchVocabularies(): Promise<ListVocabulary[]> {
 }
 
 /** Return words of a list in rank order. */
-export async function fetchWords(
-  list: string,
-  options: { offset: number; limit: number },
-  signal: AbortSignal,
-): Promise<VocabularyWords> {
-  const { offset, limit } = options;
+export function fetchWords(list: string, offset: number, limit: number, signal: AbortSignal): Promise<VocabularyWords> {
   const path = `/v1/vocabularies/${encodeURIComponent(list)}/words?offset=${offset}&limit=${limit}`;
   return json(path, undefined, signal);
 }

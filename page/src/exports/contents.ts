@@ -1,5 +1,5 @@
 import { sentencesOf } from "../text/sentences";
-import { bandOf, isMissing, type Word } from "../text/words";
+import { bandOf, folded, isMissing, type Word } from "../text/words";
 
 /** Which words of a text are left out: every nth, or those of a band. */
 export type Choice = { kind: "every" | "new" | "unlisted" | "band"; nth: number; band: number };
@@ -96,8 +96,4 @@ export function glossaryOf(text: string, words: readonly Word[], withUnlisted: b
     });
   }
   return [...entries.values()];
-}
-
-export function folded(word: string): string {
-  return word.normalize("NFC").toLowerCase();
 }

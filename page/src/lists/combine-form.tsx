@@ -26,13 +26,11 @@ const typedName = signal<string | null>(null);
 const combining = new Task();
 
 const name = computed(() => {
-  const [first, second] = choices.map((choice) => nameOf(choice.value));
+  const [first, second] = choices.map(
+    ({ value: { myList, lang, numWords } }) => myList ?? `${nameOfList(lang)} ${numWords}`,
+  );
   return typedName.value ?? `${first} ${way.value === "union" ? "and" : "without"} ${second}`;
 });
-
-function nameOf({ myList, lang, numWords }: Choice): string {
-  return myList ?? `${nameOfList(lang)} ${numWords}`;
-}
 
 /** Begin to make a list of two; the first of them is one that is shown. */
 export function startCombining(list: MyList | undefined): void {
@@ -64,8 +62,7 @@ async function wordsOf({ myList, lang, numWords }: Choice, signal: AbortSignal):
   if (own) return own.words;
   const words: string[] = [];
   while (words.length < numWords) {
-    const asked = { offset: words.length, limit: Math.min(PAGE, numWords - words.length) };
-    const { data } = await fetchWords(lang, asked, signal);
+    const { data } = await fetchWords(lang, words.length, Math.min(PAGE, numWords - words.length), signal);
     if (!data.length) break;
     words.push(...data.map(({ word }) => word));
   }

@@ -1,5 +1,6 @@
 import { computed } from "@preact/signals";
 import type { PromptWord, Vocab } from "../api/types";
+import { folded } from "../text/words";
 import { myLists } from "./lists";
 import { kept } from "./storage";
 
@@ -91,10 +92,6 @@ export function wordsTyped(typed: string): string[] {
       .map((word) => word.trim())
       .filter(Boolean),
   );
-}
-
-function folded(word: string): string {
-  return word.normalize("NFC").toLowerCase();
 }
 
 /** The round sizes, which the slider meets exactly. They are the steps of "simpler" and "harder". */

@@ -23,14 +23,14 @@ export function levelsOf(lang: string): string[] {
 
 const RETRY_MS = 2_000;
 
-/** Take a key from the address, where the demo puts it, and remove it there. */
-function takeKeyFromAddress(): void {
+/** Return what the address names so behind its #, and remove it there; null where it does not. */
+export function takeFromAddress(name: string): string | null {
   const members = new URLSearchParams(location.hash.slice(1));
-  const given = members.get("key");
-  if (given === null) return;
-  key.value = given;
-  members.delete("key");
+  const given = members.get(name);
+  if (given === null) return null;
+  members.delete(name);
   history.replaceState(null, "", `${location.pathname}${location.search}${members.size ? `#${members}` : ""}`);
+  return given;
 }
 
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -64,7 +64,8 @@ function again(): void {
 
 /** Connect now, and again whenever the key changes or the service was lost. */
 export function keepConnected(): void {
-  takeKeyFromAddress();
+  // The demo puts it there.
+  key.value = takeFromAddress("key") ?? key.peek();
   effect(() => {
     key.value;
     void connect();

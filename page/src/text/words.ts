@@ -241,19 +241,21 @@ export function unusedOf(
   text: string,
   words: readonly Word[],
 ): string[] {
+  const plain = (word: string): string => folded(word).replaceAll("’", "'");
   const met = new Set<string>();
   for (const { start, end, lemma } of words) {
-    met.add(folded(text.slice(start, end)));
-    if (anyForm && lemma) met.add(folded(lemma));
+    met.add(plain(text.slice(start, end)));
+    if (anyForm && lemma) met.add(plain(lemma));
   }
-  const whole = ` ${words.map(({ start, end }) => folded(text.slice(start, end))).join(" ")} `;
+  const whole = ` ${words.map(({ start, end }) => plain(text.slice(start, end))).join(" ")} `;
   return required.filter((word) => {
-    const sought = folded(word);
+    const sought = plain(word);
     // An entry of several words.
     return !met.has(sought) && !(/\s/.test(sought) && whole.includes(` ${sought.split(/\s+/).join(" ")} `));
   });
 }
 
-function folded(word: string): string {
-  return word.normalize("NFC").toLowerCase().replaceAll("’", "'");
+/** Return a word as all of its spellings in capitals. */
+export function folded(word: string): string {
+  return word.normalize("NFC").toLowerCase();
 }

@@ -2,6 +2,7 @@ import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Button, Dialog, TextField } from "../parts/controls";
 import { type Brief, brief, DEFAULT_BRIEF } from "../state/brief";
+import { takeFromAddress } from "../state/connection";
 
 const MEMBER = "brief";
 /** Of a link that is opened: some mail programs cut longer ones. */
@@ -94,11 +95,8 @@ async function linkOf(brief: Brief): Promise<string> {
 
 /** Take the settings of a link that the page was opened with, and remove them from the address. */
 export async function takeBriefFromAddress(): Promise<void> {
-  const members = new URLSearchParams(location.hash.slice(1));
-  const encoded = members.get(MEMBER);
+  const encoded = takeFromAddress(MEMBER);
   if (encoded === null) return;
-  members.delete(MEMBER);
-  history.replaceState(null, "", `${location.pathname}${location.search}${members.size ? `#${members}` : ""}`);
   try {
     const linked = await decodeBrief(encoded);
     replaced.value = brief.peek();
