@@ -77,7 +77,8 @@ export class Task {
       this.message.value = "";
     });
     try {
-      this.message.value = (await work(own.signal)) ?? "";
+      const message = await work(own.signal);
+      if (this.abort === own) this.message.value = message ?? "";
     } catch (error) {
       if (this.abort !== own) return;
       if (isAborted(error)) this.message.value = stopped();

@@ -1,4 +1,4 @@
-import { batch, signal } from "@preact/signals";
+import { batch, effect, signal } from "@preact/signals";
 import { chat, rewrite } from "../api/client";
 import { ServiceError, Task } from "../api/request";
 import type { AnswerVocab, ChatRequest, Message, Vocab } from "../api/types";
@@ -22,6 +22,9 @@ export const isPreparing = signal(false);
 /** What the service said of the last answer, and the draft that it said it of. */
 export const answered = signal<{ vocab: AnswerVocab; text: string } | null>(null);
 export const isWorking = task.isOn;
+effect(() => {
+  draft.isHeld.value = isWorking.value;
+});
 
 interface Past {
   text: string;
@@ -182,7 +185,6 @@ export async function* prepared<Part>(vocab: Vocab, answer: AsyncIterable<Part>)
 /** Do work of the model: one at a time, again while the service is busy, and until it is stopped. */
 export async function run(work: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
   phase.value = "waiting";
-  draft.isHeld.value = true;
   await task.run(
     async (signal) => {
       for (let tries = 1; ; tries += 1) {
@@ -197,9 +199,7 @@ export async function run(work: (signal: AbortSignal) => Promise<unknown>): Prom
     },
     () => (phase.peek() === "writing" ? "Stopped." : "Stopped. The text is as it was."),
   );
-  if (task.isOn.peek()) return;
-  draft.isHeld.value = false;
-  if (task.fault.peek()?.kind !== "offline") return;
+  if (task.isOn.peek() || task.fault.peek()?.kind !== "offline") return;
   // The page's own notice says what is wrong, and goes when the service is back.
   const rest = phase.peek() === "writing" ? "What came until then is kept." : "The text is as it was.";
   task.message.value = `The connection broke. ${rest}`;
