@@ -158,17 +158,22 @@ bench-quality: $(READY)
 lists: $(READY)
 	$(BIN)/python -m tools.lists
 
-# The page's files, which are committed: only who changes page/ needs npm.
-page: page/node_modules/.ready
+# The page's files, and the types of the service's OpenAPI document, which are committed: only who changes page/ needs npm.
+PAGE_TYPES = $(BIN)/python -c 'import json, sys; from tools.docs.api import make_document; json.dump(make_document(), sys.stdout)' \
+  | node page/types.mjs
+page: page/node_modules/.ready $(READY)
+	$(PAGE_TYPES) page/schemas.d.ts
 	npm --prefix page run --silent build
 
-# Whether they are what page/ makes, byte for byte; its form, types and own tests.
-check-page: page/node_modules/.ready
-	npm --prefix page run --silent format > /dev/null || { echo "page/ is not formatted: npm --prefix page exec prettier -- --write src tests build.mjs"; exit 1; }
+# Whether they are what page/ and the service make, byte for byte; its form, types and own tests.
+check-page: page/node_modules/.ready $(READY)
+	npm --prefix page run --silent format > /dev/null || { echo "page/ is not formatted: npm --prefix page exec prettier -- --write src tests build.mjs types.mjs"; exit 1; }
 	npm --prefix page run --silent types
 	$(if $(wildcard page/tests/*.test.ts),npm --prefix page test --silent)
 	@built=$$(mktemp -d) && trap 'rm -rf "$$built"' EXIT && node page/build.mjs "$$built" \
 	  && { diff -rq "$$built" deployments/page/static || { echo "deployments/page/static is not what page/ makes: run make page, and commit it"; exit 1; }; }
+	@made=$$(mktemp) && trap 'rm -f "$$made"' EXIT && $(PAGE_TYPES) "$$made" \
+	  && { diff -q "$$made" page/schemas.d.ts || { echo "page/schemas.d.ts is not of the service's OpenAPI document: run make page, and commit it"; exit 1; }; }
 
 page/node_modules/.ready: page/package-lock.json
 	npm --prefix page ci --silent --no-audit --no-fund

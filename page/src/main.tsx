@@ -2,49 +2,36 @@ import { render } from "preact";
 import { CheckTab } from "./check/check-tab";
 import { source } from "./check/rewriting";
 import { ExercisesTab } from "./exercises/exercises-tab";
-import { exerciseSheet } from "./exercises/exercise-sheet";
+import { exerciseSheet } from "./exercises/sheet";
 import { handoutOf } from "./exports/handout";
-import { LinkNotice } from "./exports/link-dialog";
 import { onPrint, TextSheet } from "./exports/sheets";
 import { ListsTab } from "./lists/lists-tab";
 import { ConnectionNotice, StoreNotice } from "./parts/notice";
-import { Panel, type Tab, Tabs } from "./parts/tabs";
+import { Panels, tab, TabList } from "./parts/tabs";
 import { keepConnected, modelId } from "./state/connection";
-import { takeBriefFromAddress } from "./state/link";
-import { tab, type TabName } from "./state/tab";
 import { draft } from "./write/generate";
+import { LinkNotice, takeBriefFromAddress } from "./write/link";
 import { WriteTab } from "./write/write-tab";
 
-const TABS: readonly Tab<TabName>[] = [
-  { name: "write", label: "Write" },
-  { name: "check", label: "Check" },
-  { name: "exercises", label: "Exercises" },
-  { name: "lists", label: "My lists" },
-];
+const TABS = {
+  write: ["Write", WriteTab],
+  check: ["Check", CheckTab],
+  exercises: ["Exercises", ExercisesTab],
+  lists: ["My lists", ListsTab],
+} as const;
 
 function App() {
   return (
     <>
       <header>
         <h1>wordbound</h1>
-        <Tabs tabs={TABS} chosen={tab} label="What to do" />
+        <TabList tabs={TABS} label="What to do" />
         <span class="model">{modelId.value}</span>
       </header>
       <ConnectionNotice />
       <StoreNotice />
       <LinkNotice />
-      <Panel name="write" isShown={tab.value === "write"}>
-        <WriteTab />
-      </Panel>
-      <Panel name="check" isShown={tab.value === "check"}>
-        <CheckTab />
-      </Panel>
-      <Panel name="exercises" isShown={tab.value === "exercises"}>
-        <ExercisesTab />
-      </Panel>
-      <Panel name="lists" isShown={tab.value === "lists"}>
-        <ListsTab />
-      </Panel>
+      <Panels tabs={TABS} />
     </>
   );
 }

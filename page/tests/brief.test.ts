@@ -7,12 +7,12 @@ import {
   MIN_WORDS,
   placeOfWords,
   SIZES,
+  stepOf,
   toggled,
   vocabOf,
   wordsOfPlace,
   wordsTyped,
 } from "../src/state/brief";
-import { stepOf } from "../src/write/sizes";
 import { myLists } from "../src/state/lists";
 
 test("the slider goes from the least to the most words, never back, and finds its place again", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Exercise } from "../src/api/types";
-import { keyOf, printedOrder, withoutItem } from "../src/exercises/exercise";
+import { keyOf, printedOrder, withoutItem } from "../src/exercises/making";
 
 const made = (exercise: Partial<Exercise>): Exercise => ({ kind: "order", instruction: null, items: [], ...exercise });
 

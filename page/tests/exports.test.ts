@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ankiFile } from "../src/exports/anki";
-import { type Choice, gapFill, shuffled } from "../src/exports/gap-fill";
-import { glossaryOf } from "../src/exports/glossary";
 import type { Reason } from "../src/api/types";
+import { ankiFile } from "../src/exports/files";
+import { type Choice, gapFill, glossaryOf, shuffled } from "../src/exports/contents";
 import type { Word } from "../src/text/words";
 
 /** The words of a text, as a check finds them; those that are not named are listed at rank 100. */
@@ -46,8 +45,8 @@ test("a capital that a sentence gives is not in the glossary, and unlisted words
   assert.deepEqual(glossaryOf(text, words, false), []);
 });
 
-function answersOf(choice: Choice): string[] {
-  return gapFill(TEXT, wordsOf(TEXT, NAMED), choice, 1).answers;
+function answersOf(choice: Partial<Choice>): string[] {
+  return gapFill(TEXT, wordsOf(TEXT, NAMED), { kind: "every", nth: 7, band: 0, ...choice }, 1).answers;
 }
 
 test("gaps are every nth word, the new ones, the unlisted ones, or those of a band; never a number", () => {
@@ -58,7 +57,7 @@ test("gaps are every nth word, the new ones, the unlisted ones, or those of a ba
 });
 
 test("the answers put into the gaps make the text again, and the bank has each of them", () => {
-  const { pieces, answers, bank } = gapFill(TEXT, wordsOf(TEXT, NAMED), { kind: "every", nth: 2 }, 7);
+  const { pieces, answers, bank } = gapFill(TEXT, wordsOf(TEXT, NAMED), { kind: "every", nth: 2, band: 0 }, 7);
   assert.equal(pieces.map((piece, index) => piece + (answers[index] ?? "")).join(""), TEXT);
   assert.deepEqual([...bank].sort(), [...answers].sort());
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Brief, DEFAULT_BRIEF } from "../src/state/brief";
-import { decodeBrief, encodeBrief } from "../src/state/link";
+import { decodeBrief, encodeBrief } from "../src/write/link";
 
 const BRIEF: Brief = {
   ...DEFAULT_BRIEF,

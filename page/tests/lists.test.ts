@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { entriesUpTo, minus, union, wordsOf } from "../src/lists/combine";
 import type { ReadVocabulary } from "../src/api/types";
-import { csvFile } from "../src/lists/csv";
+import { minus, union } from "../src/lists/combine-form";
+import { entriesUpTo, wordsOf } from "../src/lists/edit";
+import { csvFile } from "../src/exports/files";
 
 const read: ReadVocabulary = {
   entries: [
@@ -28,7 +29,7 @@ test("words are taken up to a level, each before its forms and once", () => {
 });
 
 test("a cell that a spreadsheet would compute begins with a mark", () => {
-  assert.equal(csvFile(["word"], [["=1+1"], ['a "b"'], ["'-c"]]), '\ufeffword\r\n\'=1+1\r\n"a ""b"""\r\n\'\'-c\r\n');
+  assert.equal(csvFile([["word"], ["=1+1"], ['a "b"'], ["'-c"]]), '\ufeffword\r\n\'=1+1\r\n"a ""b"""\r\n\'\'-c\r\n');
 });
 
 test("the union has the words of the first list first, each once", () => {

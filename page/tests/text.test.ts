@@ -1,22 +1,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Reason } from "../src/api/types";
-import { differenceOf } from "../src/text/area";
-import { unusedOf } from "../src/text/must-use";
-import { Offsets, partAround } from "../src/text/offsets";
-import { partsOf, sentenceAt, sentencesOf } from "../src/text/sentences";
 import {
   bandName,
   bandOf,
+  differenceOf,
   drawn,
   moved,
+  Offsets,
   type Paragraph,
   paragraphsOf,
+  partAround,
   piecesOf,
+  unusedOf,
   type Word,
   wordAt,
   wordsOf,
 } from "../src/text/words";
+import { partsOf, sentenceAt, sentencesOf } from "../src/text/sentences";
 
 /** Return the runs of letters of a text as words of a list. */
 function wordsIn(text: string, lemmas: Record<string, string> = {}): Word[] {

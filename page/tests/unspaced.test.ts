@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { wordsTyped } from "../src/state/brief";
-import { tagOf, unspacedOf } from "../src/text/language";
-import { Offsets, partAround } from "../src/text/offsets";
-import { rubyOf } from "../src/text/ruby";
+import { examplesFor, rubyOf, tagOf, unspacedOf } from "../src/text/language";
+import { Offsets, partAround, piecesOf, type Word, wordsOf } from "../src/text/words";
 import { sentencesOf } from "../src/text/sentences";
-import { piecesOf, type Word, wordsOf } from "../src/text/words";
-import { examplesFor } from "../src/write/examples";
 
 test("a list's name says which language without spaces it is of, and how its text is marked", () => {
   const cases: [string, string | null, string][] = [

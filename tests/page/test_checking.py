@@ -116,6 +116,10 @@ def test_a_glossary_becomes_cards_and_a_file_of_word(checking: Page) -> None:
     head, rows = cards.value.path().read_text().split("#columns:Word\tSentence\tNote\n")
     assert head == "#separator:tab\n#html:true\n"
     assert rows == '"captain"\t"The <b>captain</b> saw a dog."\t"who leads a ship"\n'
+    checking.evaluate("window.print = () => {}")
+    glossary.get_by_role("button", name="Print").click()
+    expect(checking.locator("#handout .example b")).to_have_text("captain")
+    checking.evaluate("dispatchEvent(new Event('afterprint'))")
     checking.keyboard.press("Escape")
     expect(checking.get_by_role("button", name="Glossary and cards")).to_be_focused()
     printing = open_dialog(checking, "Print or save")
@@ -156,6 +160,7 @@ def test_a_print_has_the_sheet_alone_in_black_on_white(checking: Page) -> None:
     checking.emulate_media(media="print")
     sheet = checking.get_by_role("article")
     expect(sheet.locator(".gap-text")).to_have_text("The captain saw (1) dog.\nHe was (2) & <old>.")
+    expect(sheet.locator(".answers li")).to_have_text(["a", "happy"])
     expect(checking.locator("#app")).to_be_hidden()
     assert sheet.evaluate("sheet => getComputedStyle(sheet).color") == "rgb(0, 0, 0)"
     assert checking.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

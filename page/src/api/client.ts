@@ -1,6 +1,6 @@
+import { createParser } from "eventsource-parser";
 import { key, modelId, status } from "../state/connection";
-import { asServiceError, errorOf, ServiceError } from "./errors";
-import { events } from "./stream";
+import { asServiceError, errorOf, OFFLINE, ServiceError } from "./request";
 import type {
   AnswerVocab,
   ChatRequest,
@@ -8,13 +8,13 @@ import type {
   Exercise,
   Exercises,
   ExercisesRequest,
-  ListWord,
+  ListVocabulary,
+  OtherWords,
   ReadVocabulary,
   Report,
-  Rewritten,
-  SwappedWord,
+  RewrittenText,
   Vocab,
-  VocabularyEntry,
+  VocabularyWords,
 } from "./types";
 
 type Json = Record<string, unknown>;
@@ -64,19 +64,14 @@ export async function fetchModel(): Promise<string> {
   return data[0]?.id ?? "";
 }
 
-export async function fetchVocabularies(): Promise<VocabularyEntry[]> {
-  return (await json<{ data: VocabularyEntry[] }>("/v1/vocabularies")).data;
+export async function fetchVocabularies(): Promise<ListVocabulary[]> {
+  return (await json<{ data: ListVocabulary[] }>("/v1/vocabularies")).data;
 }
 
-/** Return words of a list in rank order; with `q` those that have it in them. */
-export async function fetchWords(
-  list: string,
-  options: { offset?: number; limit?: number; q?: string },
-  signal?: AbortSignal,
-): Promise<{ total: number; data: ListWord[] }> {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(options)) if (value !== undefined) query.set(name, String(value));
-  return json(`/v1/vocabularies/${encodeURIComponent(list)}/words?${query}`, undefined, signal);
+/** Return words of a list in rank order. */
+export function fetchWords(list: string, offset: number, limit: number, signal: AbortSignal): Promise<VocabularyWords> {
+  const path = `/v1/vocabularies/${encodeURIComponent(list)}/words?offset=${offset}&limit=${limit}`;
+  return json(path, undefined, signal);
 }
 
 /** Return which words of a text are allowed, each with its place. */
@@ -97,60 +92,47 @@ export async function swap(
   end: number,
   vocab: Vocab,
   signal?: AbortSignal,
-): Promise<SwappedWord[]> {
-  const answer = await json<{ data: SwappedWord[] }>("/v1/vocabularies/swap", { text, start, end, vocab }, signal);
-  return answer.data;
+): Promise<OtherWords> {
+  return json("/v1/vocabularies/swap", { text, start, end, vocab }, signal);
 }
 
 export interface Chunk {
   text: string;
   /** Of the last chunk. */
   vocab?: AnswerVocab;
-  finishReason?: string;
 }
 
 /** Yield the answer to a chat as it is written. */
-export async function* chat(request: ChatRequest, signal?: AbortSignal): AsyncGenerator<Chunk> {
+export async function* chat(request: ChatRequest, signal: AbortSignal): AsyncGenerator<Chunk> {
   const body = { ...request, model: modelId.value, stream: true, stream_options: { include_usage: true } };
-  for await (const event of stream("/v1/chat/completions", body as unknown as Json, signal)) {
-    const { choices = [], vocab } = event as { choices?: Choice[]; vocab?: AnswerVocab };
-    const [choice] = choices;
-    const chunk: Chunk = { text: choice?.delta?.content ?? "" };
-    if (vocab) chunk.vocab = vocab;
-    if (choice?.finish_reason) chunk.finishReason = choice.finish_reason;
-    yield chunk;
+  for await (const { choices, vocab } of stream<ChatEvent>("/v1/chat/completions", body, signal)) {
+    yield { text: choices?.[0]?.delta?.content ?? "", ...(vocab && { vocab }) };
   }
 }
 
-interface Choice {
-  delta?: { content?: string };
-  finish_reason?: string | null;
+interface ChatEvent {
+  choices?: { delta?: { content?: string } }[];
+  vocab?: AnswerVocab;
 }
 
 /** Yield the parts of a text that is rewritten into a list, then the whole answer. */
-export async function* rewrite(text: string, vocab: Vocab, signal?: AbortSignal): AsyncGenerator<string | Rewritten> {
-  for await (const event of stream("/v1/vocabularies/rewrite", { text, vocab, stream: true }, signal)) {
-    yield "changes" in event ? (event as unknown as Rewritten) : (event["text"] as string);
-  }
+export function rewrite(text: string, vocab: Vocab, signal: AbortSignal) {
+  return stream<{ text: string } | RewrittenText>("/v1/vocabularies/rewrite", { text, vocab, stream: true }, signal);
 }
 
 /** Yield the exercises from a text as they are made, then the whole answer. */
-export async function* exercises(
-  request: ExercisesRequest,
-  signal?: AbortSignal,
-): AsyncGenerator<{ exercise: Exercise } | Exercises> {
-  for await (const event of stream("/v1/vocabularies/exercises", { ...request, stream: true }, signal)) {
-    yield event as unknown as { exercise: Exercise } | Exercises;
-  }
+export function exercises(request: ExercisesRequest, signal: AbortSignal) {
+  const body = { ...request, stream: true };
+  return stream<{ exercise: Exercise } | Exercises>("/v1/vocabularies/exercises", body, signal);
 }
 
-async function* stream(path: string, body: Json, signal?: AbortSignal): AsyncGenerator<Json> {
+async function* stream<Event>(path: string, body: Json, signal: AbortSignal): AsyncGenerator<Event> {
   const response = await send(path, body, signal);
   try {
     for await (const event of events(response)) {
       const error = event["error"] as { message?: string } | undefined;
       if (error) throw new ServiceError("service", error.message ?? "The answer was cut.");
-      yield event;
+      yield event as Event;
     }
   } catch (caught) {
     throw asServiceError(caught);
@@ -158,9 +140,8 @@ async function* stream(path: string, body: Json, signal?: AbortSignal): AsyncGen
 }
 
 /** Return a file that the service makes. */
-export async function fetchFile(path: string, body: Json): Promise<Blob> {
-  const response = await send(path, body);
-  return response.blob();
+export async function fetchFile(path: string, body: Json, signal: AbortSignal): Promise<Blob> {
+  return (await send(path, body, signal)).blob();
 }
 
 /** Return what is understood of a file of words, or of words that were typed. */
@@ -169,7 +150,28 @@ export async function readWords(file: Blob, name: string, lang: string, signal: 
 }
 
 /** Return the text of a file: a book, subtitles, a web page. */
-export async function fetchText(file: File, signal?: AbortSignal): Promise<string> {
+export async function fetchText(file: File, signal: AbortSignal): Promise<string> {
   const query = new URLSearchParams({ name: file.name });
   return (await json<{ text: string }>(`/v1/documents/text?${query}`, file, signal)).text;
+}
+
+/** Yield the JSON of each server-sent event until `[DONE]`; a stream that ends before it was cut. */
+async function* events(response: Response): AsyncGenerator<Record<string, unknown>> {
+  const waiting: string[] = [];
+  const parser = createParser({ onEvent: (event) => waiting.push(event.data) });
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (value) parser.feed(value);
+      for (const data of waiting.splice(0)) {
+        if (data === "[DONE]") return;
+        yield JSON.parse(data);
+      }
+      if (done) throw new ServiceError("offline", `The answer was cut. ${OFFLINE}`);
+    }
+  } finally {
+    // Where the reader was left before the end, the service is told so and ends its work.
+    await reader.cancel().catch(() => undefined);
+  }
 }

@@ -1,13 +1,11 @@
-import { ExportMenu } from "../exports/export-menu";
-import { Switch } from "../parts/fields";
-import { DropZone, FileButton } from "../parts/file-field";
+import { ExportMenu } from "../exports/dialogs";
+import { Button, DropZone, FileButton, submitting, Switch, WordsField } from "../parts/controls";
 import { ListFields } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
 import { percent, ReportPanel } from "../parts/report-panel";
-import { WordsField } from "../parts/words-field";
+import { show } from "../parts/tabs";
 import { brief, change, distinct } from "../state/brief";
 import { status } from "../state/connection";
-import { show } from "../state/tab";
 import { Editor } from "../text/editor";
 import { Readings } from "../text/readings";
 import { wordActions } from "../write/actions";
@@ -15,16 +13,13 @@ import { isWorking, replaceDraft } from "../write/generate";
 import {
   able,
   discard,
-  fault,
-  isReading,
-  isRewriting,
-  message,
   outcome,
+  reading,
   rewriteSource,
+  rewriting,
   rewritten,
   settings,
   source,
-  stop,
   takeFile,
 } from "./rewriting";
 
@@ -32,13 +27,13 @@ const MOST_CHANGES = 200;
 
 /** A text that is there already: what it is made of, and the same in the words of a list. */
 export function CheckTab() {
-  const hasSecond = isRewriting.value || rewritten.text.value !== "";
+  const hasSecond = rewriting.isOn.value || rewritten.text.value !== "";
   return (
     <div class={`columns ${hasSecond ? "has-second" : ""}`}>
       <Settings />
       <main class="page">
         <Progress />
-        <FaultNotice fault={fault.value} />
+        <FaultNotice fault={reading.fault.value ?? rewriting.fault.value} />
         <DropZone onFile={(file) => void takeFile(file)}>
           <Editor
             document={source}
@@ -59,13 +54,7 @@ export function CheckTab() {
 function Settings() {
   const isEmpty = !source.text.value.trim();
   return (
-    <form
-      class="brief"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void rewriteSource();
-      }}
-    >
+    <form class="brief" onSubmit={submitting(rewriteSource)}>
       <div class="buttons">
         <FileButton
           label="Choose a file"
@@ -79,33 +68,32 @@ function Settings() {
       <ListFields />
       <WordsField
         label="Names and other words that may come"
-        hint="Anna, geranium"
-        words={brief.value.added}
+        placeholder="Anna, geranium"
+        value={brief.value.added}
         onChange={(added) => change({ added })}
       />
       {able.value?.names && (
         <Switch
           label="Keep names apart"
-          isOn={settings.value.names}
+          value={settings.value.names}
           onChange={(names) => (settings.value = { ...settings.peek(), names })}
         />
       )}
       {able.value?.inflected && (
         <Switch
           label="Added words with endings"
-          isOn={settings.value.inflected}
+          value={settings.value.inflected}
           onChange={(inflected) => (settings.value = { ...settings.peek(), inflected })}
         />
       )}
       <div class="buttons">
-        <button type="submit" class="primary" disabled={isEmpty || isRewriting.value || status.value !== "ready"}>
-          Rewrite into this list
-        </button>
-        {isRewriting.value && (
-          <button type="button" onClick={stop}>
-            Stop
-          </button>
-        )}
+        <Button
+          label="Rewrite into this list"
+          type="submit"
+          isMain
+          disabled={isEmpty || rewriting.isOn.value || status.value !== "ready"}
+        />
+        {rewriting.isOn.value && <Button label="Stop" onClick={() => rewriting.stop()} />}
       </div>
       <p class="hint">Sentences that are in the list stay as they are. Each other one takes the model some seconds.</p>
     </form>
@@ -115,9 +103,8 @@ function Settings() {
 function Progress() {
   return (
     <div role="status" class="progress">
-      {isReading.value && "Reading the file…"}
-      {isRewriting.value && "Rewriting…"}
-      {message.value}
+      {reading.isOn.value && "Reading the file…"}
+      {rewriting.isOn.value ? "Rewriting…" : rewriting.message.value}
     </div>
   );
 }
@@ -130,25 +117,21 @@ function Second() {
       <p class="coverage" role="status">
         {result
           ? `In the list, with names: ${shareOf(result.coverage.before)} before, ${shareOf(result.coverage.after)} now.`
-          : isRewriting.value && "The text comes sentence by sentence."}
+          : rewriting.isOn.value && "The text comes sentence by sentence."}
       </p>
       <div class="buttons">
-        <button
-          type="button"
-          class="primary"
-          disabled={isRewriting.value || isWorking.value || !rewritten.text.value}
+        <Button
+          label="Take this text"
+          isMain
+          disabled={rewriting.isOn.value || isWorking.value || !rewritten.text.value}
           onClick={() => {
             replaceDraft(rewritten.text.peek(), []);
             show("write");
           }}
-        >
-          Take this text
-        </button>
-        <button type="button" onClick={discard}>
-          Discard
-        </button>
+        />
+        <Button label="Discard" onClick={discard} />
       </div>
-      <Editor document={rewritten} label="Rewritten text" isReadOnly={isRewriting.value} actions={wordActions} />
+      <Editor document={rewritten} label="Rewritten text" isReadOnly={rewriting.isOn.value} actions={wordActions} />
       <Readings document={rewritten} label="Rewritten text" />
       {result && <Changes />}
     </section>
@@ -177,9 +160,7 @@ function Changes() {
       {names.length > 0 && (
         <p>
           Kept as names: <bdi>{names.join(", ")}</bdi>{" "}
-          <button type="button" onClick={() => change({ added: distinct([...brief.value.added, ...names]) })}>
-            Allow them
-          </button>
+          <Button label="Allow them" onClick={() => change({ added: distinct([...brief.value.added, ...names]) })} />
         </p>
       )}
     </section>

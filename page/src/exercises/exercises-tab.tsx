@@ -1,20 +1,18 @@
 import { useRef } from "preact/hooks";
 import { source } from "../check/rewriting";
-import { NumberField } from "../parts/fields";
+import { Button, NumberField, StopButton, submitting } from "../parts/controls";
 import { ListFields } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
-import { StopButton } from "../parts/stop-button";
 import { status } from "../state/connection";
 import { Editor } from "../text/editor";
-import { draft } from "../write/generate";
 import { wordActions } from "../write/actions";
-import { KINDS, LABELS } from "./exercise";
-import { fault, isMaking, made, make, material, message, settings, stop, takeText } from "./making";
+import { draft } from "../write/generate";
+import { KINDS, LABELS, made, make, making, material, settings, takeText } from "./making";
 import { Worksheet } from "./worksheet";
 
 /** Exercises from a text, in the words of a list, each with its key. */
 export function ExercisesTab() {
-  const hasSecond = isMaking.value || made.value !== null;
+  const hasSecond = making.isOn.value || made.value !== null;
   return (
     <div class={`columns ${hasSecond ? "has-second" : "is-comparing"}`}>
       <Settings />
@@ -29,26 +27,17 @@ export function ExercisesTab() {
 function Settings() {
   const submit = useRef<HTMLButtonElement>(null);
   const { kinds, numItems } = settings.value;
-  const isOff = isMaking.value || status.value !== "ready" || !kinds.length || !material.text.value.trim();
+  const isOff = making.isOn.value || status.value !== "ready" || !kinds.length || !material.text.value.trim();
   const texts = [
     { label: "Take the text of Write", document: draft },
     { label: "Take the text of Check", document: source },
   ].filter(({ document }) => document.text.value.trim());
   return (
-    <form
-      class="brief"
-      aria-label="Exercises to make"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (!isOff) void make();
-      }}
-    >
+    <form class="brief" aria-label="Exercises to make" onSubmit={submitting(() => isOff || make())}>
       {texts.length > 0 && (
         <div class="buttons take-text">
           {texts.map(({ label, document }) => (
-            <button key={label} type="button" onClick={() => takeText(document)}>
-              {label}
-            </button>
+            <Button key={label} label={label} onClick={() => takeText(document)} />
           ))}
         </div>
       )}
@@ -78,14 +67,18 @@ function Settings() {
           most={20}
           onChange={(value) => (settings.value = { kinds, numItems: value ?? 5 })}
         />
-        <button ref={submit} type="submit" class="primary" aria-disabled={isOff}>
-          {made.value ? "Make again" : "Make exercises"}
-        </button>
+        <Button
+          ref={submit}
+          label={made.value ? "Make again" : "Make exercises"}
+          type="submit"
+          isMain
+          aria-disabled={isOff}
+        />
       </div>
-      <FaultNotice fault={fault.value} />
+      <FaultNotice fault={making.fault.value} />
       <div class="progress">
-        <span role="status">{isMaking.value ? "Making exercises…" : message.value}</span>{" "}
-        {isMaking.value && <StopButton onStop={stop} next={() => submit.current?.focus()} />}
+        <span role="status">{making.isOn.value ? "Making exercises…" : making.message.value}</span>{" "}
+        {making.isOn.value && <StopButton onStop={() => making.stop()} next={() => submit.current?.focus()} />}
       </div>
     </form>
   );

@@ -2,13 +2,13 @@ import { signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { Exercise } from "../api/types";
 import { source } from "../check/rewriting";
-import { Switch } from "../parts/fields";
-import { show } from "../state/tab";
-import { LABELS, withoutItem } from "./exercise";
-import { ExerciseItems } from "./exercise-items";
-import { exercisesHandout } from "./exercise-sheet";
-import { isMaking, made, material, put } from "./making";
-import { SaveDialog } from "./save-dialog";
+import { TitleAndSize } from "../exports/dialogs";
+import { print } from "../exports/sheets";
+import { Button, Dialog, Switch } from "../parts/controls";
+import { FaultNotice } from "../parts/notice";
+import { show } from "../parts/tabs";
+import { LABELS, made, making, material, put, withoutItem } from "./making";
+import { ExerciseItems, exercisesHandout, exerciseSheet } from "./sheet";
 
 const showsKey = signal(true);
 
@@ -33,7 +33,7 @@ export function Worksheet() {
 
   return (
     <section ref={section} class="page" aria-label="Exercises">
-      {!isMaking.value && <LeftOut />}
+      {!making.isOn.value && <LeftOut />}
       {all.map((exercise) => (
         <section key={exercise.kind} class="exercise" aria-label={LABELS[exercise.kind]}>
           <h2>{LABELS[exercise.kind]}</h2>
@@ -45,23 +45,21 @@ export function Worksheet() {
               placeholder="What learners are told to do"
               aria-label={`Instruction of ${LABELS[exercise.kind]}`}
               value={exercise.instruction ?? ""}
-              readOnly={isMaking.value}
+              readOnly={making.isOn.value}
               onInput={(event) => put(exercise, { ...exercise, instruction: event.currentTarget.value || null })}
             />
             <ExerciseItems
               exercise={exercise}
               showsKey={showsKey.value}
-              {...(!isMaking.value && { onRemove: (index, button) => onRemove(exercise, index, button) })}
+              {...(!making.isOn.value && { onRemove: (index, button) => onRemove(exercise, index, button) })}
             />
           </div>
         </section>
       ))}
-      {!isMaking.value && all.length > 0 && (
+      {!making.isOn.value && all.length > 0 && (
         <div class="toolbar buttons">
-          <button type="button" class="primary" aria-haspopup="dialog" onClick={() => (handout.open.value = "print")}>
-            Print or save
-          </button>
-          <Switch label="Show the answers" isOn={showsKey.value} onChange={(isOn) => (showsKey.value = isOn)} />
+          <Button label="Print or save" isMain aria-haspopup="dialog" onClick={() => (handout.open.value = "print")} />
+          <Switch label="Show the answers" value={showsKey.value} onChange={(isOn) => (showsKey.value = isOn)} />
         </div>
       )}
       {handout.open.value && <SaveDialog />}
@@ -89,17 +87,55 @@ function LeftOut() {
       {num_unlisted_sentences > 0 && (
         <p class="hint">
           {num_unlisted_sentences} of {num_sentences} sentences were not used: they have words that are not in the list.{" "}
-          <button
-            type="button"
+          <Button
+            label="See them in Check"
             onClick={() => {
               source.edit(text);
               show("check");
             }}
-          >
-            See them in Check
-          </button>
+          />
         </p>
       )}
     </>
+  );
+}
+
+const FILES = [
+  { format: "docx", label: "Save for Word (.docx)", ending: "docx" },
+  { format: "gift", label: "Save for Moodle (.gift)", ending: "gift" },
+  { format: "qti", label: "Save for other platforms (QTI, .zip)", ending: "zip" },
+  { format: "tsv", label: "Save cards for Anki (.tsv)", ending: "tsv" },
+] as const;
+
+/** Print the exercises, or save them as a file that the service makes. */
+function SaveDialog() {
+  const handout = exercisesHandout();
+  const { withText } = handout.settings.value;
+  function save(format: string, ending: string): void {
+    const { exercises, text } = made.peek()!;
+    const ofWord = { font_size: handout.settings.peek().size, ...(withText && { text }) };
+    void handout.save("/v1/documents/worksheet", ending, { format, exercises, ...(format === "docx" && ofWord) });
+  }
+  return (
+    <Dialog title="Print or save" onClose={() => (handout.open.value = null)}>
+      <TitleAndSize handout={handout} />
+      <Switch label="With the text" value={withText} onChange={(withText) => handout.change({ withText })} />
+      <FaultNotice fault={handout.saving.fault.value} />
+      <div class="buttons">
+        <Button label="Print" isMain onClick={() => print(exerciseSheet()!)} />
+        {FILES.map(({ format, label, ending }) => (
+          <Button
+            key={format}
+            label={label}
+            aria-disabled={handout.saving.isOn.value}
+            onClick={() => !handout.saving.isOn.peek() && save(format, ending)}
+          />
+        ))}
+      </div>
+      <p class="hint">
+        The answers are on a page of their own. Moodle and other platforms get no dictation; cards are of gaps and
+        meanings.
+      </p>
+    </Dialog>
   );
 }

@@ -1,52 +1,40 @@
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { fetchFile } from "../api/client";
-import { isAborted, ServiceError } from "../api/errors";
+import { Task } from "../api/request";
 import { vocabularies } from "../state/connection";
 import { kept } from "../state/storage";
 import type { TextDocument } from "../text/document";
 import { directionOf, tagOf, unspacedOf } from "../text/language";
-import { download, fileName } from "./download";
-import { type Choice, type GapFill, gapFill } from "./gap-fill";
-import { type GlossaryEntry, glossaryOf } from "./glossary";
+import { type Choice, type GapFill, gapFill, type GlossaryEntry, glossaryOf } from "./contents";
+import { download } from "./files";
 
-export type Dialog = "print" | "glossary" | "gaps";
+export type OpenDialog = "print" | "glossary" | "gaps";
 
 /** How a text is given to a class; what its teacher sets and types is kept with it. */
-export interface Settings {
-  title: string;
-  /** Of the letters, in points. */
-  size: number;
-  withGlossary: boolean;
-  /** Whether exercises are printed below their text. */
-  withText: boolean;
-  /** Whether words that are not in the list are explained too. */
-  withUnlisted: boolean;
-  /** Keys of words that the glossary leaves out. */
-  leftOut: string[];
-  /** By the keys of words. */
-  notes: Record<string, string>;
-  gaps: Choice;
-  seed: number;
-}
-
-const USUAL: Settings = {
+const USUAL = {
   title: "",
+  /** Of the letters, in points. */
   size: 14,
   withGlossary: false,
+  /** Whether exercises are printed below their text. */
   withText: true,
+  /** Whether words that are not in the list are explained too. */
   withUnlisted: false,
-  leftOut: [],
-  notes: {},
-  gaps: { kind: "every", nth: 7 },
+  /** Keys of words that the glossary leaves out. */
+  leftOut: [] as string[],
+  /** By the keys of words. */
+  notes: {} as Record<string, string>,
+  gaps: { kind: "every", nth: 7, band: 1 } as Choice,
   seed: 1,
 };
+
+type Settings = typeof USUAL;
 
 /** The handouts of one text. */
 export class Handout {
   readonly settings: Signal<Settings>;
-  readonly open = signal<Dialog | null>(null);
-  readonly isSaving = signal(false);
-  readonly fault = signal<ServiceError | null>(null);
+  readonly open = signal<OpenDialog | null>(null);
+  readonly saving = new Task();
   /** Every word that may be explained, also those that are left out. */
   readonly candidates: ReadonlySignal<GlossaryEntry[]>;
   readonly entries: ReadonlySignal<GlossaryEntry[]>;
@@ -57,9 +45,8 @@ export class Handout {
     name: string,
     readonly document: TextDocument,
   ) {
-    const saved = kept<Settings>(`${name}.handout`, USUAL);
-    saved.value = { ...USUAL, ...saved.peek() };
-    this.settings = saved;
+    this.settings = kept(`${name}.handout`, USUAL);
+    this.change({ gaps: { ...USUAL.gaps, ...this.settings.peek().gaps } });
     this.candidates = computed(() =>
       glossaryOf(document.text.value, document.words.value, this.settings.value.withUnlisted),
     );
@@ -72,7 +59,7 @@ export class Handout {
   }
 
   change(members: Partial<Settings>): void {
-    this.settings.value = { ...this.settings.peek(), ...members };
+    this.settings.value = { ...USUAL, ...this.settings.peek(), ...members };
   }
 
   get title(): string {
@@ -97,24 +84,18 @@ export class Handout {
       text: this.document.text.peek(),
       font_size: size,
       ...(this.document.newWords.peek().length && { new_words: this.document.newWords.peek() }),
-      ...(withGlossary && { glossary: this.entries.peek().map(({ key, word }) => entryOf(word, notes[key])) }),
+      ...(withGlossary && {
+        glossary: this.entries.peek().map(({ key, word }) => ({ word, note: notes[key]?.trim() || null })),
+      }),
     });
   }
 
   /** Save a file that the service makes. */
-  async save(path: string, ending: string, body: Record<string, unknown>): Promise<void> {
-    this.isSaving.value = true;
-    this.fault.value = null;
-    try {
-      const file = await fetchFile(path, { ...body, lang: this.lang, ...(this.title && { title: this.title }) });
-      download(fileName(this.title, ending), file);
-    } catch (error) {
-      if (isAborted(error)) return;
-      if (!(error instanceof ServiceError)) throw error;
-      this.fault.value = error;
-    } finally {
-      this.isSaving.value = false;
-    }
+  save(path: string, ending: string, body: Record<string, unknown>): Promise<void> {
+    return this.saving.run(async (signal) => {
+      const named = { ...body, lang: this.lang, ...(this.title && { title: this.title }) };
+      download(this.title, ending, await fetchFile(path, named, signal));
+    });
   }
 }
 
@@ -125,8 +106,4 @@ export function handoutOf(document: TextDocument, name: string): Handout {
   const handout = handouts.get(document) ?? new Handout(name, document);
   handouts.set(document, handout);
   return handout;
-}
-
-function entryOf(word: string, note = ""): { word: string; note?: string } {
-  return note.trim() ? { word, note: note.trim() } : { word };
 }

@@ -1,6 +1,6 @@
 import { type ComponentChildren, Fragment, render, type VNode } from "preact";
-import { isRead } from "../state/readings";
-import { ReadParagraphs, RubyWord } from "../text/readings";
+import { isRead } from "../state/connection";
+import { Paragraphs, RubyWord } from "../text/readings";
 import type { Handout } from "./handout";
 
 /** Print a sheet alone, without the page around it. */
@@ -62,18 +62,9 @@ export function TextSheet({ handout }: { handout: Handout }) {
 }
 
 /** The paragraphs of a handout's text, on wish with how its words are read. */
-export function TextOf({ handout: { document } }: { handout: Handout }) {
-  const [text, lang] = [document.text.value, document.lang.value];
-  return isRead(lang) ? (
-    <ReadParagraphs text={text} words={document.words.value} lang={lang} />
-  ) : (
-    <Paragraphs text={text} />
-  );
-}
-
-export function Paragraphs({ text }: { text: string }) {
-  const lines = text.split(/\n+/).filter((line) => line.trim());
-  return lines.map((line, index) => <p key={index}>{line}</p>);
+function TextOf({ handout: { document } }: { handout: Handout }) {
+  const lang = document.lang.value;
+  return <Paragraphs text={document.text.value} words={isRead(lang) ? document.words.value : []} lang={lang} />;
 }
 
 /** The words with their sentences. */

@@ -1,20 +1,18 @@
 import { batch, computed, signal } from "@preact/signals";
 import { readWords } from "../api/client";
-import { ServiceError } from "../api/errors";
-import { LatestRequest } from "../api/latest-request";
-import type { ReadVocabulary } from "../api/types";
+import { LatestRequest, ServiceError } from "../api/request";
+import type { ReadEntry, ReadVocabulary } from "../api/types";
 import { brief } from "../state/brief";
 import {
   freeName,
   keep,
   listNamed,
-  MAX_LIST_WORDS,
   type ListOptions,
+  MAX_LIST_WORDS,
   type MyList,
   myLists,
   numWords,
 } from "../state/lists";
-import { entriesUpTo, wordsOf } from "./combine";
 
 /** What the tab shows: a list, the form of one that is made or changed, or two lists that become one. */
 export type Shown = { kind: "list"; name: string } | { kind: "form"; before: string | null } | { kind: "combine" };
@@ -112,11 +110,22 @@ function save(before: string | null): void {
     reading.fault.value = new ServiceError("request", message);
     return;
   }
-  const { unit, possessive } = form.options.peek();
+  const { unit = null, possessive = null } = form.options.peek();
   keep({ name, lang, words: taken, options: { unit, possessive: canBePossessive.peek() && possessive } }, before);
   shown.value = { kind: "list", name };
   // A brief goes by names.
   if (before !== null && brief.peek().myList === before) {
     brief.value = { ...brief.peek(), myList: lang === brief.peek().lang ? name : "" };
   }
+}
+
+/** Return the entries of a file up to a level; all of them for none. */
+export function entriesUpTo({ entries, levels }: ReadVocabulary, level: string): readonly ReadEntry[] {
+  const taken = new Set<string | null>(levels.slice(0, levels.indexOf(level) + 1));
+  return level ? entries.filter((entry) => taken.has(entry.level)) : entries;
+}
+
+/** Return the words of entries, each before its forms and once. */
+export function wordsOf(entries: readonly ReadEntry[]): string[] {
+  return [...new Set(entries.flatMap(({ word, forms }) => [word, ...forms]))];
 }

@@ -1,44 +1,33 @@
-import { Switch } from "../parts/fields";
-import { DropZone, FileButton } from "../parts/file-field";
-import { LanguageField } from "../parts/language-field";
+import type { LeftOutRow, ReadVocabulary } from "../api/types";
+import { csvFile, download } from "../exports/files";
+import { Button, DropZone, FileButton, Select, submitting, Switch, TextField } from "../parts/controls";
+import { LanguageField } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
-import { myLists } from "../state/lists";
+import { myLists, numWords } from "../state/lists";
 import { tagOf } from "../text/language";
-import { canBePossessive, form, reading, saveForm, shown, take } from "./edit";
-import { WhatWasRead } from "./what-was-read";
+import { canBePossessive, entries, form, read, reading, saveForm, shown, take, words } from "./edit";
 
 /** A list that is made, or changed: `before` is its name until now. */
 export function ListForm({ before }: { before: string | null }) {
   const { name, lang, file, text, options } = form;
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        saveForm(before);
-      }}
-    >
+    <form onSubmit={submitting(() => saveForm(before))}>
       <h2 tabIndex={-1}>{before === null ? "A new list" : `Change "${before}"`}</h2>
       <div class="side-by-side">
-        <label class="field">
-          <span>Name</span>
-          <input
-            type="text"
-            required
-            maxLength={100}
-            value={name.value}
-            placeholder="Class 4b, animals"
-            onInput={(event) => (name.value = event.currentTarget.value)}
-          />
-        </label>
+        <TextField
+          label="Name"
+          required
+          maxLength={100}
+          value={name.value}
+          placeholder="Class 4b, animals"
+          onChange={(typed) => (name.value = typed)}
+        />
         <LanguageField lang={lang.value} onChange={(chosen) => take(file.peek(), text.peek(), chosen)} />
       </div>
       <DropZone onFile={(dropped) => take(dropped)}>
         {file.value ? (
           <p class="from-file">
-            From the file <bdi>{file.value.name}</bdi>{" "}
-            <button type="button" onClick={() => take(null)}>
-              Type words instead
-            </button>
+            From the file <bdi>{file.value.name}</bdi> <Button label="Type words instead" onClick={() => take(null)} />
           </p>
         ) : (
           <label class="field">
@@ -66,30 +55,112 @@ export function ListForm({ before }: { before: string | null }) {
       <WhatWasRead />
       <Switch
         label="Each word with all its forms: go, goes, went"
-        isOn={options.value.unit === "lemma"}
-        onChange={(isOn) => (options.value = { ...options.peek(), unit: isOn ? "lemma" : undefined })}
+        value={options.value.unit === "lemma"}
+        onChange={(isOn) => (options.value = { ...options.peek(), unit: isOn ? "lemma" : null })}
       />
       {canBePossessive.value && (
         <Switch
           label="Each word also with 's: the dog's"
-          isOn={!!options.value.possessive}
+          value={!!options.value.possessive}
           onChange={(possessive) => (options.value = { ...options.peek(), possessive })}
         />
       )}
       <FaultNotice fault={reading.fault.value} />
       <div class="buttons">
-        <button type="submit" class="primary">
-          Save
-        </button>
+        <Button label="Save" type="submit" isMain />
         {(before !== null || myLists.value.length > 0) && (
-          <button
-            type="button"
+          <Button
+            label="Cancel"
             onClick={() => (shown.value = { kind: "list", name: before ?? myLists.value[0]!.name })}
-          >
-            Cancel
-          </button>
+          />
         )}
       </div>
     </form>
+  );
+}
+
+/** Entries, and rows left out, that are drawn. */
+const SHOWN_ENTRIES = 12;
+const SHOWN_ROWS = 100;
+
+/** What the service understood of a file, or of words that were typed, before they are used. */
+function WhatWasRead() {
+  const found = reading.fault.value ? null : read.value;
+  return (
+    <section aria-label="What was read" aria-busy={reading.isPending.value}>
+      <p role="status">{reading.isPending.value ? "Reading the words…" : found && summaryOf(found)}</p>
+      {found && (
+        <>
+          {found.levels.length > 0 && (
+            <Select
+              label="Words up to the level"
+              class="field is-short"
+              value={form.level.value}
+              options={[["", "All words"], ...found.levels.map((level) => [level, level] as const)]}
+              onChange={(level) => (form.level.value = level)}
+            />
+          )}
+          <FirstEntries />
+          {found.num_left_out > 0 && <LeftOut rows={found.left_out} count={found.num_left_out} />}
+        </>
+      )}
+    </section>
+  );
+}
+
+function summaryOf({ num_left_out: count, columns, shapes, encoding }: ReadVocabulary): string {
+  const named = Object.entries(columns).map(
+    ([role, name]) => `${role} from ${/^\d+$/.test(name) ? `no. ${name}` : `"${name}"`}`,
+  );
+  const facts = { Columns: named.join(", "), Shapes: shapes.join(", "), Encoding: form.file.value && encoding };
+  return [
+    `${numWords(words.value.length)}.`,
+    count && (count === 1 ? "One row was left out." : `${count.toLocaleString("en")} rows were left out.`),
+    ...Object.entries(facts).map(([name, value]) => value && `${name}: ${value}.`),
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+function FirstEntries() {
+  return (
+    <>
+      <h3>The first words</h3>
+      <ol class="list-words" aria-label="The first words" lang={tagOf(form.lang.value)}>
+        {entries.value.slice(0, SHOWN_ENTRIES).map(({ word, forms, level }) => (
+          <li key={word}>
+            <bdi>
+              <b>{word}</b> {forms.join(", ")}
+            </bdi>{" "}
+            <span class="hint">{level}</span>
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+function LeftOut({ rows, count }: { rows: readonly LeftOutRow[]; count: number }) {
+  const cells = rows.map(({ line, text, reason, sheet }) => [String(line), text, reason, sheet ?? ""]);
+  const name = `${form.name.value} left out`.trim();
+  return (
+    <>
+      <h3>Rows that were left out</h3>
+      <ul class="left-out" tabIndex={0} aria-label="Rows that were left out">
+        {rows.slice(0, SHOWN_ROWS).map(({ line, text, reason, sheet }, index) => (
+          <li key={index}>
+            {sheet === null ? "Line" : `${sheet}, line`} {line}:{" "}
+            {text && <bdi>{text.length > 40 ? `${text.slice(0, 40)}…` : text}</bdi>}
+            {text && ", "}
+            {reason}
+          </li>
+        ))}
+        {count > SHOWN_ROWS && <li>and {(count - SHOWN_ROWS).toLocaleString("en")} more</li>}
+      </ul>
+      <Button
+        label="Download these rows (.csv)"
+        onClick={() => download(name, "csv", csvFile([["line", "text", "reason", "sheet"], ...cells]))}
+      />
+    </>
   );
 }

@@ -1,9 +1,15 @@
+import { computed, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { deleted, listNamed, myLists, numWords, undoRemove } from "../state/lists";
+import { csvFile, download } from "../exports/files";
+import { Button } from "../parts/controls";
+import { nameOfList } from "../parts/list-fields";
+import { show } from "../parts/tabs";
+import { brief, change } from "../state/brief";
+import { deleted, listNamed, type MyList, myLists, numWords, remove, undoRemove } from "../state/lists";
+import { directionOf, tagOf } from "../text/language";
 import { CombineForm, startCombining } from "./combine-form";
-import { shown, startList } from "./edit";
+import { changeList, shown, startList } from "./edit";
 import { ListForm } from "./list-form";
-import { ListView } from "./list-view";
 
 /** The writer's own lists. */
 export function ListsTab() {
@@ -31,12 +37,8 @@ export function ListsTab() {
           ))}
         </ul>
         <div class="buttons">
-          <button type="button" onClick={startList}>
-            New list
-          </button>
-          <button type="button" onClick={() => startCombining(list)}>
-            Make one of two
-          </button>
+          <Button label="New list" onClick={startList} />
+          <Button label="Make one of two" onClick={() => startCombining(list)} />
         </div>
         <Undo />
         <p class="hint">Your lists are kept in this browser only. Download those that you want to keep.</p>
@@ -61,17 +63,81 @@ function Undo() {
       {undone && (
         <p class="notice">
           "{undone.list.name}" is deleted.{" "}
-          <button
-            type="button"
+          <Button
+            label="Undo"
             onClick={() => {
               undoRemove();
               shown.value = { kind: "list", name: myLists.value[undone.index]!.name };
             }}
-          >
-            Undo
-          </button>
+          />
         </p>
       )}
     </div>
   );
+}
+
+/** Words that are drawn at once. */
+const MOST_SHOWN = 200;
+
+const sought = signal("");
+
+const found = computed<{ total: number; words: { rank: number; word: string }[] }>(() => {
+  const list = shown.value.kind === "list" && listNamed(shown.value.name);
+  if (!list) return { total: 0, words: [] };
+  const part = sought.value.trim().normalize("NFC").toLowerCase();
+  const all = list.words.map((word, index) => ({ rank: index + 1, word }));
+  const fitting = part ? all.filter(({ word }) => word.toLowerCase().includes(part)) : all;
+  return { total: fitting.length, words: fitting.slice(0, MOST_SHOWN) };
+});
+
+/** A list's words, and what can be done with it. */
+function ListView({ list }: { list: MyList }) {
+  const { total, words } = found.value;
+  return (
+    <section aria-label={list.name}>
+      <h2 tabIndex={-1}>{list.name}</h2>
+      <p class="hint">
+        {nameOfList(list.lang)}, {numWords(list.words.length)}
+      </p>
+      <div class="buttons">
+        <Button
+          label="Write with it"
+          isMain
+          onClick={() => {
+            change({ lang: list.lang, level: "", myList: list.name });
+            show("write");
+          }}
+        />
+        <Button label="Change" onClick={() => changeList(list)} />
+        <Button label="Download .txt" onClick={() => download(list.name, "txt", `${list.words.join("\n")}\n`)} />
+        <Button
+          label="Download .csv"
+          onClick={() => download(list.name, "csv", csvFile([["word"], ...list.words.map((word) => [word])]))}
+        />
+        <Button label="Delete" onClick={() => deleteList(list.name)} />
+      </div>
+      <label class="field search-field">
+        <span>Find a word</span>
+        <input type="search" value={sought.value} onInput={(event) => (sought.value = event.currentTarget.value)} />
+      </label>
+      <p class="hint" role="status">
+        {total > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${numWords(total)}` : numWords(total)}
+      </p>
+      <ol class="list-words" dir={directionOf(list.lang)} lang={tagOf(list.lang)}>
+        {words.map(({ rank, word }) => (
+          <li key={rank} value={rank}>
+            {word}
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function deleteList(name: string): void {
+  remove(name);
+  if (brief.peek().myList === name) change({ myList: "" });
+  const [next] = myLists.peek();
+  if (next) shown.value = { kind: "list", name: next.name };
+  else startList();
 }

@@ -1,6 +1,7 @@
-import type { ServiceError } from "../api/errors";
+import type { ServiceError } from "../api/request";
 import { key, status } from "../state/connection";
 import { unkept } from "../state/storage";
+import { Button } from "./controls";
 
 /** What is wrong, and what to do about it; spoken by screen readers. */
 export function FaultNotice({ fault }: { fault: ServiceError | null }) {
@@ -64,7 +65,7 @@ function KeyForm() {
         <span>{key.value ? "This key is not valid. Another one:" : "Key of this service"}</span>
         <input type="password" name="key" autocomplete="current-password" required />
       </label>
-      <button type="submit">Use this key</button>
+      <Button label="Use this key" type="submit" />
       <p class="hint">Whoever runs the service has it. It is kept until you close this tab.</p>
     </form>
   );

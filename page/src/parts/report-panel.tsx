@@ -3,8 +3,8 @@ import type { Report } from "../api/types";
 import type { TextDocument } from "../text/document";
 import { directionOf, tagOf } from "../text/language";
 import { classOf } from "../text/lines";
-import { Offsets } from "../text/offsets";
-import { bandName, isMissing, type Word } from "../text/words";
+import { bandName, isMissing, Offsets, type Word } from "../text/words";
+import { Button } from "./controls";
 
 interface Props {
   document: TextDocument;
@@ -29,13 +29,19 @@ export function ReportPanel({ document, unused = [], onRewrite = null }: Props) 
           <Ring report={report} />
           <Bands report={report} />
           <Words document={document} title="New words" isMeant={({ reason }) => reason === "new"} />
-          <Unused words={unused} lang={document.lang.value} />
+          {unused.length > 0 && (
+            <WordList title="Words that must come, and do not yet">
+              {unused.map((word) => (
+                <li key={word}>
+                  <bdi lang={tagOf(document.lang.value)}>{word}</bdi>
+                </li>
+              ))}
+            </WordList>
+          )}
           <Words document={document} title="Not in the list" isMeant={isMissing}>
             {onRewrite && (
               <li class="buttons">
-                <button type="button" onClick={onRewrite}>
-                  Rewrite what is not in the list
-                </button>
+                <Button label="Rewrite what is not in the list" onClick={onRewrite} />
               </li>
             )}
           </Words>
@@ -109,19 +115,6 @@ function Bands({ report }: { report: Report }) {
         ))}
       </tbody>
     </table>
-  );
-}
-
-function Unused({ words, lang }: { words: readonly string[]; lang: string }) {
-  if (!words.length) return null;
-  return (
-    <WordList title="Words that must come, and do not yet">
-      {words.map((word) => (
-        <li key={word}>
-          <bdi lang={tagOf(lang)}>{word}</bdi>
-        </li>
-      ))}
-    </WordList>
   );
 }
 

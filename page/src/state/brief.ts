@@ -1,5 +1,6 @@
-import { computed, type Signal } from "@preact/signals";
-import type { AuthorVocab, PromptWord, Vocab } from "../api/types";
+import { computed } from "@preact/signals";
+import type { PromptWord, Vocab } from "../api/types";
+import { folded } from "../text/words";
 import { myLists } from "./lists";
 import { kept } from "./storage";
 
@@ -7,54 +8,36 @@ export const MIN_WORDS = 300;
 export const MAX_WORDS = 10_000;
 
 /** What is to be written, and in which words. */
-export interface Brief {
-  prompt: string;
-  lang: string;
-  /** One of the writer's own lists, by name, instead of the language's. */
-  myList: string;
-  /** A named level instead of a number of words. */
-  level: string;
-  numWords: number;
-  /** Names and other words that are allowed besides. */
-  added: string[];
-  excluded: string[];
-  mustUse: string[];
-  anyForm: boolean;
-  newWords: boolean;
-  newWordsFrom: number;
-  newWordsPer100: number;
-  maxSentenceWords: number | null;
-  quality: "fast" | "better";
-  /** Of the text, in words. */
-  length: number;
-}
-
-export const DEFAULT_BRIEF: Brief = {
+export const DEFAULT_BRIEF = {
   prompt: "",
   lang: "en",
+  /** One of the writer's own lists, by name, instead of the language's. */
   myList: "",
+  /** A named level instead of a number of words. */
   level: "",
   numWords: 1_000,
-  added: [],
-  excluded: [],
-  mustUse: [],
+  /** Names and other words that are allowed besides. */
+  added: [] as string[],
+  excluded: [] as string[],
+  mustUse: [] as string[],
   anyForm: true,
   newWords: false,
   newWordsFrom: 3_000,
   newWordsPer100: 2,
-  maxSentenceWords: null,
-  quality: "fast",
+  maxSentenceWords: null as number | null,
+  quality: "fast" as "fast" | "better",
+  /** Of the text, in words. */
   length: 120,
 };
 
-const saved = kept<Brief>("brief", DEFAULT_BRIEF);
-/** A brief that an earlier version kept may lack members. */
-saved.value = { ...DEFAULT_BRIEF, ...saved.peek() };
+export type Brief = typeof DEFAULT_BRIEF;
 
-export const brief: Signal<Brief> = saved;
+export const brief = kept("brief", DEFAULT_BRIEF);
+// One that an earlier version kept may lack members.
+change({});
 
 export function change(members: Partial<Brief>): void {
-  brief.value = { ...brief.peek(), ...members };
+  brief.value = { ...DEFAULT_BRIEF, ...brief.peek(), ...members };
 }
 
 export const lang = computed(() => brief.value.lang);
@@ -78,9 +61,9 @@ export function vocabOf(brief: Brief, added: readonly string[] = brief.added): V
 }
 
 /** Return the list of a brief with what the text should be like. */
-export function authorVocabOf(brief: Brief): AuthorVocab {
+export function authorVocabOf(brief: Brief): Vocab {
   // A text may have numbers; one that is written has words for them, unless the service says otherwise.
-  const { numbers: _, ...vocab }: AuthorVocab = vocabOf(brief);
+  const { numbers: _, ...vocab }: Vocab = vocabOf(brief);
   if (brief.mustUse.length) vocab.must_use = distinct(brief.mustUse).map((word) => ({ word, any_form: brief.anyForm }));
   if (brief.newWords && !brief.myList && !brief.level && brief.newWordsFrom > brief.numWords) {
     vocab.new_words = { n_words: brief.newWordsFrom, per_100: brief.newWordsPer100 };
@@ -111,10 +94,6 @@ export function wordsTyped(typed: string): string[] {
   );
 }
 
-function folded(word: string): string {
-  return word.normalize("NFC").toLowerCase();
-}
-
 /** The round sizes, which the slider meets exactly. They are the steps of "simpler" and "harder". */
 export const SIZES = [MIN_WORDS, 500, 1_000, 2_000, 3_000, 5_000, MAX_WORDS] as const;
 
@@ -131,4 +110,25 @@ export function wordsOfPlace(place: number): number {
 export function placeOfWords(numWords: number): number {
   const within = Math.min(Math.max(numWords, MIN_WORDS), MAX_WORDS);
   return Math.round((100 * Math.log(within / MIN_WORDS)) / Math.log(MAX_WORDS / MIN_WORDS));
+}
+
+/**
+ * Return the list that is a step simpler (-1) or harder (1) than that of a brief; null where there is none.
+ *
+ * `levels` are the named levels that serve its language. A list of the writer's own has no steps.
+ */
+export function stepOf(
+  brief: Brief,
+  direction: -1 | 1,
+  levels: readonly string[],
+): Pick<Brief, "numWords" | "level"> | null {
+  const { numWords, level, myList } = brief;
+  if (myList) return null;
+  if (level) {
+    const all = [...levels].sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
+    const next = all[all.indexOf(level) + direction];
+    return next && all.includes(level) ? { numWords, level: next } : null;
+  }
+  const next = direction < 0 ? SIZES.findLast((size) => size < numWords) : SIZES.find((size) => size > numWords);
+  return next ? { numWords: next, level: "" } : null;
 }

@@ -6,7 +6,7 @@ const PREFIX = "wordbound.";
 export const unkept = signal<readonly string[]>([]);
 
 /** A signal whose value this browser keeps. `place` is `sessionStorage` for what ends with the tab. */
-export function kept<Value>(name: string, initial: Value, place: Storage | null = local()): Signal<Value> {
+export function kept<Value>(name: string, initial: Value, place = available(() => localStorage)): Signal<Value> {
   const made = signal<Value>(read(place, name) ?? initial);
   effect(() => {
     const value = JSON.stringify(made.value);
@@ -28,10 +28,6 @@ function read<Value>(place: Storage | null, name: string): Value | null {
   } catch {
     return null;
   }
-}
-
-export function local(): Storage | null {
-  return available(() => localStorage);
 }
 
 export function session(): Storage | null {

@@ -1,20 +1,13 @@
 import { batch, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { check } from "../api/client";
-import { LatestRequest } from "../api/latest-request";
+import { LatestRequest } from "../api/request";
 import type { CheckOptions, Report, Vocab } from "../api/types";
-import { status } from "../state/connection";
-import { isRead } from "../state/readings";
+import { isRead, status } from "../state/connection";
 import { kept } from "../state/storage";
-import { moved, type Word, wordsOf } from "./words";
+import { moved, type Range, type Word, wordsOf } from "./words";
 
 /** After the last key, until a text is checked again. */
 export const PAUSE_MS = 300;
-
-/** A part of a text, in UTF-16 units. */
-export interface Range {
-  start: number;
-  end: number;
-}
 
 /** A text that is checked again whenever it, the list or its new words change. */
 export class TextDocument {

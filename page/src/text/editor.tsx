@@ -1,11 +1,10 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { typeInto } from "./area";
 import type { TextDocument } from "./document";
+import { directionOf, tagOf } from "./language";
 import { elementAt, Line, LONG, placeIn, startOf, whenDrawn } from "./lines";
 import { type ChosenWord, type WordActions, WordPopover } from "./word-popover";
-import { directionOf, tagOf } from "./language";
-import { type Drawn, drawn, paragraphsOf, type Word, wordAt } from "./words";
+import { differenceOf, type Drawn, drawn, paragraphsOf, type Word, wordAt } from "./words";
 
 interface Props {
   document: TextDocument;
@@ -109,41 +108,26 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
   }
 
   function onKeyOfWord(event: KeyboardEvent): void {
-    const forward = direction === "rtl" ? "ArrowLeft" : "ArrowRight";
-    const backward = direction === "rtl" ? "ArrowRight" : "ArrowLeft";
+    const forward = direction === "rtl" ? -1 : 1;
+    const steps = {
+      ArrowRight: forward,
+      ArrowLeft: -forward,
+      ArrowDown: 1,
+      ArrowUp: -1,
+      Home: -Infinity,
+      End: Infinity,
+    };
     const element = event.target as HTMLElement;
     const index = indexOf(element);
     if (index < 0) return;
-    switch (event.key) {
-      case forward:
-      case "ArrowDown":
-        focusWord(index + 1);
-        break;
-      case backward:
-      case "ArrowUp":
-        focusWord(index - 1);
-        break;
-      case "Home":
-        focusWord(0);
-        break;
-      case "End":
-        focusWord(Infinity);
-        break;
-      case "Enter":
-      case " ":
-        choose(element, "key");
-        break;
-      case "Escape":
-      case "F2": {
-        close();
-        const { end } = document.words.peek()[index]!;
-        area.current?.focus();
-        area.current?.setSelectionRange(end, end);
-        break;
-      }
-      default:
-        return;
-    }
+    if (event.key in steps) focusWord(index + steps[event.key as keyof typeof steps]);
+    else if (event.key === "Enter" || event.key === " ") choose(element, "key");
+    else if (event.key === "Escape" || event.key === "F2") {
+      close();
+      const { end } = document.words.peek()[index]!;
+      area.current?.focus();
+      area.current?.setSelectionRange(end, end);
+    } else return;
     event.preventDefault();
   }
 
@@ -278,4 +262,23 @@ function useLines(text: string, words: readonly Word[]): { line: Drawn; start: n
     before.current = drawn(before.current, paragraphs);
     return before.current.map((line, index) => ({ line, start: paragraphs[index]!.start }));
   }, [text, words]);
+}
+
+/**
+ * Put a text into a text area as if it was typed, so that the browser's undo brings the old one back.
+ *
+ * A value that is set by a script empties the undo history; `insertText`, deprecated as it is, has no successor.
+ */
+function typeInto(area: HTMLTextAreaElement, text: string): void {
+  const { start, end, by } = differenceOf(area.value, text);
+  const focused = document.activeElement;
+  area.focus({ preventScroll: true });
+  area.setSelectionRange(start, end);
+  const isDone =
+    document.activeElement === area &&
+    (by ? document.execCommand("insertText", false, by) : document.execCommand("delete"));
+  if (!isDone || area.value !== text) area.value = text;
+  if (focused === area) return;
+  if (focused instanceof HTMLElement && focused !== document.body) focused.focus({ preventScroll: true });
+  else area.blur();
 }

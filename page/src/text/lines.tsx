@@ -1,5 +1,5 @@
 import { Component, createRef } from "preact";
-import { bandOf, type Drawn, drawn, isAllowed, piecesOf, type Word, whyOf } from "./words";
+import { bandOf, type Drawn, drawn, isAllowed, piecesOf, WHY, type Word } from "./words";
 
 /**
  * In a text of so many words, the pieces that are far from what is seen are drawn without their words: with each key
@@ -115,7 +115,7 @@ function WordSpan({ word, spelling, isTabbed }: { word: Word; spelling: string; 
       data-rank={word.rank ?? ""}
       data-reason={word.reason}
       data-band={bandOf(word.rank)}
-      aria-description={isAllowed(word) ? undefined : whyOf(word)}
+      aria-description={isAllowed(word) ? undefined : WHY[word.reason]}
     >
       {spelling}
     </span>

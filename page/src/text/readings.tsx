@@ -1,8 +1,7 @@
-import { Switch } from "../parts/fields";
-import { canRead, isRead, showsReadings } from "../state/readings";
+import { Switch } from "../parts/controls";
+import { canRead, isRead, showsReadings } from "../state/connection";
 import type { TextDocument } from "./document";
-import { tagOf, unspacedOf } from "./language";
-import { rubyOf } from "./ruby";
+import { rubyOf, tagOf, unspacedOf } from "./language";
 import { type Paragraph, paragraphsOf, type Word } from "./words";
 
 export function RubyWord({ spelling, reading, lang }: { spelling: string; reading: string; lang: string }) {
@@ -22,7 +21,7 @@ export function RubyWord({ spelling, reading, lang }: { spelling: string; readin
 }
 
 /** The lines of a text that are not blank, with what is known of how their words are read. */
-export function ReadParagraphs({ text, words, lang }: { text: string; words: readonly Word[]; lang: string }) {
+export function Paragraphs({ text, words, lang }: { text: string; words: readonly Word[]; lang: string }) {
   return paragraphsOf(text, words)
     .filter((paragraph) => paragraph.text.trim())
     .map((paragraph) => <p key={paragraph.start}>{withReadings(paragraph, lang)}</p>);
@@ -49,7 +48,7 @@ export function Readings({ document, label }: { document: TextDocument; label: s
       <ReadingsSwitch lang={lang} />
       {isRead(lang) && (
         <section class="readings" aria-label={`${label}: how it is read`} lang={tagOf(lang)}>
-          <ReadParagraphs text={document.text.value} words={document.words.value} lang={lang} />
+          <Paragraphs text={document.text.value} words={document.words.value} lang={lang} />
         </section>
       )}
     </>
@@ -60,7 +59,7 @@ export function ReadingsSwitch({ lang }: { lang: string }) {
   return (
     <Switch
       label={unspacedOf(lang) === "ja" ? "With readings (kana)" : "With readings (pinyin)"}
-      isOn={showsReadings.value}
+      value={showsReadings.value}
       onChange={(isOn) => (showsReadings.value = isOn)}
     />
   );

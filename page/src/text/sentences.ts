@@ -1,4 +1,4 @@
-import type { Range } from "./document";
+import type { Range } from "./words";
 
 // A mark that ends a sentence, with what closes it. Devanagari, Urdu and Arabic have marks of their own.
 const END = /[.!?…。।؟۔]+["'”’»)\]]*(?=\s|$)/gu;

@@ -1,13 +1,13 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { swap } from "../api/client";
-import { isAborted, ServiceError } from "../api/errors";
+import { Task } from "../api/request";
+import type { NearestWord, OtherWords } from "../api/types";
+import { Button } from "../parts/controls";
 import type { TextDocument } from "./document";
-import { Offsets, partAround } from "./offsets";
-import { besideWord } from "./place";
 import { directionOf, tagOf } from "./language";
-import { bandName, bandOf, isAllowed, isMissing, type Word, whyOf } from "./words";
+import { bandName, bandOf, isAllowed, isMissing, Offsets, partAround, WHY, type Word } from "./words";
 
 /** A word of an editor, and where it is shown. */
 export interface ChosenWord {
@@ -37,6 +37,7 @@ interface Props {
 /** What is known of a word, beside it, and what can be done about it. */
 export function WordPopover({ chosen, document, canEdit, actions, onPin, onClose }: Props) {
   const { word, spelling, element, how } = chosen;
+  const place = { document, word, canEdit, onClose };
   const own = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => besideWord(own.current!, element), [element]);
   useEffect(() => {
@@ -69,37 +70,14 @@ export function WordPopover({ chosen, document, canEdit, actions, onPin, onClose
       onFocusIn={onPin}
     >
       <Facts word={word} spelling={spelling} lang={document.lang.value} />
-      {word.nearest.length > 0 && (
-        <Choices label="Listed words that are near">
-          {word.nearest.map((near) => (
-            <Choice
-              key={near.word}
-              document={document}
-              word={word}
-              by={near.word}
-              canEdit={canEdit}
-              onClose={onClose}
-            />
-          ))}
-        </Choices>
-      )}
-      <Swap document={document} word={word} canEdit={canEdit} onClose={onClose}>
+      {word.nearest.length > 0 && <Choices label="Listed words that are near" words={word.nearest} {...place} />}
+      <Swap {...place}>
         {actions && word.reason !== "number" && word.reason !== "excluded" && (
-          <button type="button" onClick={() => done(actions.neverUse)}>
-            Never use
-          </button>
+          <Button label="Never use" onClick={() => done(actions.neverUse)} />
         )}
-        {actions && !isAllowed(word) && (
-          <button type="button" onClick={() => done(actions.add)}>
-            Add to my words
-          </button>
-        )}
+        {actions && !isAllowed(word) && <Button label="Add to my words" onClick={() => done(actions.add)} />}
       </Swap>
-      {how !== "hover" && (
-        <button type="button" class="close" aria-label="Close" onClick={onClose}>
-          ×
-        </button>
-      )}
+      {how !== "hover" && <Button label="×" class="close" aria-label="Close" onClick={onClose} />}
     </div>
   );
 }
@@ -114,7 +92,7 @@ function Facts({ word, spelling, lang }: { word: Word; spelling: string; lang: s
           {spelling}
         </bdi>{" "}
         <span class={isFine ? "is-fine" : "is-fault"}>
-          <span aria-hidden="true">{isFine ? "✓" : "▲"}</span> {whyOf(word)}
+          <span aria-hidden="true">{isFine ? "✓" : "▲"}</span> {WHY[word.reason]}
         </span>
       </p>
       <dl>
@@ -143,39 +121,37 @@ function Facts({ word, spelling, lang }: { word: Word; spelling: string; lang: s
   );
 }
 
-function Choices({ label, children }: { label: string; children: ComponentChildren }) {
-  return (
-    <div role="group" aria-label={label}>
-      <p class="hint">{label}</p>
-      <div class="buttons">{children}</div>
-    </div>
-  );
-}
-
-interface ChoiceProps {
+interface Place {
   document: TextDocument;
   word: Word;
-  by: string;
   canEdit: boolean;
   onClose: () => void;
 }
 
-function Choice({ document, word, by, canEdit, onClose }: ChoiceProps) {
+/** Words that can take the place of one. */
+function Choices({ label, words, document, word, canEdit, onClose }: Place & { label: string; words: NearestWord[] }) {
   const lang = document.lang.value;
+  function choose(by: string): void {
+    onClose();
+    document.replace(word.start, word.end, by);
+    document.asked.value = { start: word.start + by.length, end: word.start + by.length };
+  }
   return (
-    <button
-      type="button"
-      lang={tagOf(lang)}
-      dir={directionOf(lang)}
-      disabled={!canEdit}
-      onClick={() => {
-        onClose();
-        document.replace(word.start, word.end, by);
-        document.asked.value = { start: word.start + by.length, end: word.start + by.length };
-      }}
-    >
-      {by}
-    </button>
+    <div role="group" aria-label={label}>
+      <p class="hint">{label}</p>
+      <div class="buttons">
+        {words.map(({ word: by }) => (
+          <Button
+            key={by}
+            label={by}
+            lang={tagOf(lang)}
+            dir={directionOf(lang)}
+            disabled={!canEdit}
+            onClick={() => choose(by)}
+          />
+        ))}
+      </div>
+    </div>
   );
 }
 
@@ -183,63 +159,41 @@ function Choice({ document, word, by, canEdit, onClose }: ChoiceProps) {
 const BEFORE = 1_500;
 const BEHIND = 600;
 
-interface SwapProps {
-  document: TextDocument;
-  word: Word;
-  canEdit: boolean;
-  onClose: () => void;
-  /** Other buttons. */
-  children: ComponentChildren;
-}
+/** A button that asks for other words, and those; beside it other buttons. */
+function Swap({ children, ...place }: Place & { children: ComponentChildren }) {
+  const { document, word, canEdit } = place;
+  const found = useSignal<OtherWords["data"] | null>(null);
+  const looking = useMemo(() => new Task(), []);
+  useEffect(() => () => looking.stop(), []);
 
-/** A button that asks for other words, and those. */
-function Swap({ document, word, canEdit, onClose, children }: SwapProps) {
-  const found = useSignal<string[] | null>(null);
-  const fault = useSignal("");
-  const abort = useSignal<AbortController | null>(null);
-  useEffect(() => () => abort.peek()?.abort(), []);
-
-  async function look(): Promise<void> {
-    const own = (abort.value = new AbortController());
-    fault.value = "";
+  async function look(signal: AbortSignal): Promise<void> {
     const { from, part } = partAround(document.text.peek(), word, BEFORE, BEHIND);
     const offsets = new Offsets(part);
-    try {
-      const words = await swap(
-        part,
-        offsets.toPoints(word.start - from),
-        offsets.toPoints(word.end - from),
-        document.vocab.peek(),
-        own.signal,
-      );
-      found.value = words.slice(0, MOST).map((each) => each.word);
-    } catch (error) {
-      if (isAborted(error)) return;
-      if (!(error instanceof ServiceError)) throw error;
-      fault.value = error.message;
-    } finally {
-      abort.value = null;
-    }
+    const [start, end] = [offsets.toPoints(word.start - from), offsets.toPoints(word.end - from)];
+    const { data } = await swap(part, start, end, document.vocab.peek(), signal);
+    found.value = data.slice(0, MOST);
   }
 
   return (
     <div aria-live="polite">
       {found.value && (
-        <Choices label={found.value.length ? "Other words for it" : "The list has no other word for it."}>
-          {found.value.map((by) => (
-            <Choice key={by} document={document} word={word} by={by} canEdit={canEdit} onClose={onClose} />
-          ))}
-        </Choices>
+        <Choices
+          label={found.value.length ? "Other words for it" : "The list has no other word for it."}
+          words={found.value}
+          {...place}
+        />
       )}
       <div class="buttons">
         {canEdit && !found.value && (
-          <button type="button" aria-disabled={!!abort.value} onClick={() => !abort.peek() && void look()}>
-            {abort.value ? "Looking for other words…" : "Swap"}
-          </button>
+          <Button
+            label={looking.isOn.value ? "Looking for other words…" : "Swap"}
+            aria-disabled={looking.isOn.value}
+            onClick={() => !looking.isOn.peek() && void looking.run(look)}
+          />
         )}
         {children}
       </div>
-      {fault.value && <p class="is-fault">{fault.value}</p>}
+      {looking.fault.value && <p class="is-fault">{looking.fault.value.message}</p>}
     </div>
   );
 }
@@ -253,4 +207,55 @@ function keepFocus(event: KeyboardEvent, own: HTMLElement): void {
   if (document.activeElement !== edge && document.activeElement !== own) return;
   event.preventDefault();
   (event.shiftKey ? all.at(-1) : all[0])?.focus();
+}
+
+const MARGIN = 8;
+const GAP = 6;
+
+/**
+ * Keep a fixed element beside a word and inside the window: below it, or above it where there is more room.
+ *
+ * Return what ends that.
+ */
+function besideWord(own: HTMLElement, word: HTMLElement): () => void {
+  function place(): void {
+    // A word that is broken into two lines has two.
+    const at = word.getClientRects()[0];
+    if (!at) return;
+    const window = visibleWindow();
+    const [above, below] = [at.top - window.top - GAP - MARGIN, window.bottom - at.bottom - GAP - MARGIN];
+    const isBelow = below >= own.scrollHeight || below >= above;
+    own.style.maxHeight = `${Math.max(isBelow ? below : above, 0)}px`;
+    own.style.maxWidth = `min(22rem, ${window.right - window.left - 2 * MARGIN}px)`;
+    const { width, height } = own.getBoundingClientRect();
+    const isRightToLeft = getComputedStyle(word).direction === "rtl";
+    const wanted = isRightToLeft ? at.right - width : at.left;
+    own.style.left = `${Math.max(window.left + MARGIN, Math.min(wanted, window.right - MARGIN - width))}px`;
+    own.style.top = `${isBelow ? at.bottom + GAP : at.top - GAP - height}px`;
+  }
+  const resized = new ResizeObserver(place);
+  resized.observe(own);
+  addEventListener("scroll", place, { capture: true, passive: true });
+  addEventListener("resize", place);
+  visualViewport?.addEventListener("resize", place);
+  place();
+  return () => {
+    resized.disconnect();
+    removeEventListener("scroll", place, { capture: true });
+    removeEventListener("resize", place);
+    visualViewport?.removeEventListener("resize", place);
+  };
+}
+
+/** What is seen of the page: less than the window where a keyboard lies on it. */
+function visibleWindow(): { left: number; right: number; top: number; bottom: number } {
+  const view = visualViewport;
+  const [left, top] = [view?.offsetLeft ?? 0, view?.offsetTop ?? 0];
+  const root = document.documentElement;
+  return {
+    left,
+    top,
+    right: left + (view?.width ?? root.clientWidth),
+    bottom: top + (view?.height ?? root.clientHeight),
+  };
 }

@@ -1,16 +1,62 @@
-import type { ListedWord, Reason, Report } from "../api/types";
-import { Offsets } from "./offsets";
+import type { NearestWord, Reason, Report, RunningWord } from "../api/types";
 
-/** A word of a text; its places in UTF-16 units. */
-export interface Word {
+/** A part of a text, in UTF-16 units. */
+export interface Range {
   start: number;
   end: number;
-  rank: number | null;
-  reason: Reason;
-  lemma: string | null;
-  /** How it is read, where that was asked for and is known. */
-  reading?: string | null;
-  nearest: ListedWord[];
+}
+
+/** Convert places of a text from code points, as the service counts, to UTF-16 units, as strings do, and back. */
+export class Offsets {
+  /** The code points behind which a text is one unit ahead. */
+  private readonly pairs: number[] = [];
+
+  constructor(text: string) {
+    let point = 0;
+    for (const char of text) {
+      if (char.length === 2) this.pairs.push(point);
+      point += 1;
+    }
+  }
+
+  toUnits(point: number): number {
+    return point + this.numPairsBefore((index) => this.pairs[index]! < point);
+  }
+
+  toPoints(unit: number): number {
+    return unit - this.numPairsBefore((index) => this.pairs[index]! + index < unit);
+  }
+
+  private numPairsBefore(isBefore: (index: number) => boolean): number {
+    let [low, high] = [0, this.pairs.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (isBefore(middle)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+const BETWEEN_WORDS = /[\s。！？…，、；：「」『』《》（）“”]/;
+
+/** Return what stands around a part of a text, from a blank or wide mark to another, and where it begins. */
+export function partAround(
+  text: string,
+  { start, end }: Range,
+  before: number,
+  behind: number,
+): { from: number; part: string } {
+  let from = Math.max(0, start - before);
+  while (from > 0 && from < start && !BETWEEN_WORDS.test(text[from]!)) from += 1;
+  let to = Math.min(text.length, end + behind);
+  while (to < text.length && to > end && !BETWEEN_WORDS.test(text[to]!)) to -= 1;
+  return { from, part: text.slice(from, to) };
+}
+
+/** A word of a text; its places in UTF-16 units. */
+export interface Word extends RunningWord {
+  nearest: NearestWord[];
 }
 
 /** The largest rank of each band; the last band has all other words. */
@@ -39,56 +85,46 @@ export function isMissing(word: Word): boolean {
 }
 
 /** Why a word is allowed or not, as a phrase. */
-export function whyOf(word: Word): string {
-  switch (word.reason) {
-    case "listed":
-      return "in the list";
-    case "capitals":
-      return "in the list, with other capitals";
-    case "spelling":
-      return "in the list, spelt otherwise";
-    case "added":
-      return "one of your words";
-    case "number":
-      return "a number";
-    case "new":
-      return "a new word";
-    case "name":
-      return "a name";
-    case "rare":
-      return "beyond the list";
-    case "excluded":
-      return "left out";
-    case "unknown":
-      return "not in the list";
-    case "symbol":
-      return "a symbol";
-  }
-}
+export const WHY: Readonly<Record<Reason, string>> = {
+  listed: "in the list",
+  capitals: "in the list, with other capitals",
+  spelling: "in the list, spelt otherwise",
+  added: "one of your words",
+  number: "a number",
+  new: "a new word",
+  name: "a name",
+  rare: "beyond the list",
+  excluded: "left out",
+  unknown: "not in the list",
+  symbol: "a symbol",
+};
 
 /** Return the words of a checked text. */
 export function wordsOf(text: string, report: Report): Word[] {
   const offsets = new Offsets(text);
   const nearest = new Map(report.not_allowed.map((place) => [place.start, place.nearest]));
   return (report.words ?? []).map((word) => ({
+    ...word,
     start: offsets.toUnits(word.start),
     end: offsets.toUnits(word.end),
-    rank: word.rank,
-    reason: word.reason,
-    lemma: word.lemma,
-    reading: word.reading ?? null,
     nearest: nearest.get(word.start) ?? [],
   }));
 }
 
-/** Return the words of `before` where they are in `after`; those that the edit touched are left out. */
-export function moved(words: readonly Word[], before: string, after: string): Word[] {
+/** Return what an edit replaced: from `start` to `end` of the old text, by `by`. */
+export function differenceOf(before: string, after: string): Range & { by: string } {
   const most = Math.min(before.length, after.length);
   let head = 0;
   while (head < most && before[head] === after[head]) head += 1;
   let tail = 0;
   while (tail < most - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
-  const [touched, shift] = [before.length - tail, after.length - before.length];
+  return { start: head, end: before.length - tail, by: after.slice(head, after.length - tail) };
+}
+
+/** Return the words of `before` where they are in `after`; those that the edit touched are left out. */
+export function moved(words: readonly Word[], before: string, after: string): Word[] {
+  const { start: head, end: touched } = differenceOf(before, after);
+  const shift = after.length - before.length;
   const isNextTo = (char: string | undefined): boolean => char !== undefined && PART_OF_WORD.test(char);
   const kept: Word[] = [];
   for (const word of words) {
@@ -192,4 +228,34 @@ export function drawn(before: readonly Drawn[], now: readonly Paragraph[]): Draw
 /** Return the word at a place of a text, or at its end. */
 export function wordAt(words: readonly Word[], place: number): Word | undefined {
   return words.find((word) => word.start <= place && place <= word.end);
+}
+
+/**
+ * Return which required words a checked text lacks.
+ *
+ * A word occurs if one is spelled so, in any capitals; in any form, if one has it as its lemma.
+ */
+export function unusedOf(
+  required: readonly string[],
+  anyForm: boolean,
+  text: string,
+  words: readonly Word[],
+): string[] {
+  const plain = (word: string): string => folded(word).replaceAll("’", "'");
+  const met = new Set<string>();
+  for (const { start, end, lemma } of words) {
+    met.add(plain(text.slice(start, end)));
+    if (anyForm && lemma) met.add(plain(lemma));
+  }
+  const whole = ` ${words.map(({ start, end }) => plain(text.slice(start, end))).join(" ")} `;
+  return required.filter((word) => {
+    const sought = plain(word);
+    // An entry of several words.
+    return !met.has(sought) && !(/\s/.test(sought) && whole.includes(` ${sought.split(/\s+/).join(" ")} `));
+  });
+}
+
+/** Return a word as all of its spellings in capitals. */
+export function folded(word: string): string {
+  return word.normalize("NFC").toLowerCase();
 }

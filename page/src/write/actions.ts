@@ -1,28 +1,17 @@
 import type { ChatRequest, Message } from "../api/types";
-import { authorVocabOf, type Brief, brief, change, distinct, vocabOf } from "../state/brief";
-import { vocabularies } from "../state/connection";
-import type { Range } from "../text/document";
-import { unusedOf } from "../text/must-use";
+import { authorVocabOf, type Brief, brief, change, distinct, stepOf, vocabOf } from "../state/brief";
+import { levelsOf } from "../state/connection";
 import { sentenceAt, sentencesOf } from "../text/sentences";
 import type { WordActions } from "../text/word-popover";
-import { isAllowed, type Word } from "../text/words";
+import { isAllowed, type Range, unusedOf, type Word } from "../text/words";
 import { draft, orAsBefore, put, putRewritten, requestOf, run } from "./generate";
-import { stepOf } from "./sizes";
 
 /** Characters of a text that the model is shown when it goes on: about 700 words, which small models can read. */
 const MOST_CONTEXT = 4_000;
 
 /** Return the list a step simpler (-1) or harder (1), if there is one. */
 export function nextList(direction: -1 | 1): Pick<Brief, "numWords" | "level"> | null {
-  const { lang } = brief.value;
-  const levels = vocabularies.value.filter(
-    ({ kind, languages }) => kind === "level" && (!languages.length || languages.includes(lang)),
-  );
-  return stepOf(
-    brief.value,
-    direction,
-    levels.map(({ id }) => id),
-  );
+  return stepOf(brief.value, direction, levelsOf(brief.value.lang));
 }
 
 /** Put the text into the next smaller list. */

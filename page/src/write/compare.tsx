@@ -1,18 +1,20 @@
 import { computed, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { chat } from "../api/client";
+import { Button } from "../parts/controls";
+import { SizeField } from "../parts/list-fields";
 import { Ring } from "../parts/report-panel";
-import { brief, change, lang, placeOfWords, vocabOf, wordsOfPlace } from "../state/brief";
+import { brief, change, lang, stepOf, vocabOf } from "../state/brief";
 import { status } from "../state/connection";
+import { numWords } from "../state/lists";
 import { TextDocument } from "../text/document";
 import { Editor } from "../text/editor";
 import { draft, isWorking, phase, prepared, replaceDraft, requestOf, run } from "./generate";
-import { stepOf } from "./sizes";
 
 export const isComparing = signal(false);
 
 /** Of the other text's list. */
-const numWords = signal(500);
+const otherSize = signal(500);
 /** Of the list that the other text was written in. */
 const writtenWith = signal(500);
 const otherBrief = computed(() => ({ ...brief.value, numWords: writtenWith.value, level: "", myList: "" }));
@@ -23,7 +25,7 @@ const other = new TextDocument("compare", vocab, lang);
 export function compare(): void {
   if (!isComparing.peek()) {
     const own = brief.peek();
-    numWords.value = (stepOf(own, -1, []) ?? stepOf(own, 1, []))!.numWords;
+    otherSize.value = (stepOf(own, -1, []) ?? stepOf(own, 1, []))!.numWords;
   }
   isComparing.value = !isComparing.peek();
 }
@@ -31,7 +33,7 @@ export function compare(): void {
 /** Write the same brief with another number of words. */
 function writeOther(): Promise<void> {
   return run(async (signal) => {
-    const own = { ...brief.peek(), numWords: numWords.peek(), level: "", myList: "" };
+    const own = { ...brief.peek(), numWords: otherSize.peek(), level: "", myList: "" };
     const request = requestOf(own, [{ role: "user", content: own.prompt }]);
     let made = "";
     for await (const { text, vocab } of prepared(request.vocab, chat(request, signal))) {
@@ -56,23 +58,26 @@ function keepOther(): void {
 /** The draft and, if wanted, a text of the same brief in another list beside it. */
 export function Compared({ children }: { children: ComponentChildren }) {
   const isOn = isComparing.value;
-  const { numWords } = brief.value;
   return (
     <>
       {isOn && <OtherSize />}
       <div class="side-by-side">
-        <Side document={draft} title={isOn ? titleOf(numWords) : null} onKeep={isWorking.value ? null : compare}>
+        <Side
+          document={draft}
+          title={isOn ? numWords(brief.value.numWords) : null}
+          onKeep={isWorking.value ? null : compare}
+        >
           {children}
         </Side>
         {isOn && (
           <Side
             document={other}
-            title={titleOf(writtenWith.value)}
+            title={numWords(writtenWith.value)}
             onKeep={other.text.value && !isWorking.value ? keepOther : null}
           >
             <Editor
               document={other}
-              label={`Text in ${titleOf(writtenWith.value)}`}
+              label={`Text in ${numWords(writtenWith.value)}`}
               placeholder="The other text comes here."
               isReadOnly
             />
@@ -83,35 +88,21 @@ export function Compared({ children }: { children: ComponentChildren }) {
   );
 }
 
-function titleOf(numWords: number): string {
-  return `${numWords.toLocaleString("en")} words`;
-}
-
 function OtherSize() {
   const hasPrompt = !!brief.value.prompt.trim();
   return (
     <div class="other-size">
-      <label class="field">
-        <span>
-          The other list, in words: <output>{numWords.value.toLocaleString("en")}</output>
-        </span>
-        <input
-          type="range"
-          min={0}
-          max={100}
-          value={placeOfWords(numWords.value)}
-          aria-valuetext={titleOf(numWords.value)}
-          onInput={(event) => (numWords.value = wordsOfPlace(event.currentTarget.valueAsNumber))}
-        />
-      </label>
-      <button
-        type="button"
-        class="primary"
+      <SizeField
+        label="The other list, in words:"
+        value={otherSize.value}
+        onChange={(given) => (otherSize.value = given)}
+      />
+      <Button
+        label="Write it"
+        isMain
         disabled={isWorking.value || status.value !== "ready" || !hasPrompt}
         onClick={() => void writeOther()}
-      >
-        Write it
-      </button>
+      />
       {!hasPrompt && <p class="hint">Say in the brief what it should be about.</p>}
     </div>
   );
@@ -133,11 +124,7 @@ function Side({ document, title, onKeep, children }: SideProps) {
         <header>
           <h2>{title}</h2>
           {report && <Ring report={report} />}
-          {onKeep && (
-            <button type="button" onClick={onKeep}>
-              Keep this one
-            </button>
-          )}
+          {onKeep && <Button label="Keep this one" onClick={onKeep} />}
         </header>
       )}
       {children}

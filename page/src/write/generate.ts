@@ -1,7 +1,7 @@
-import { batch, computed, signal } from "@preact/signals";
+import { batch, effect, signal } from "@preact/signals";
 import { chat, rewrite } from "../api/client";
-import { isAborted, ServiceError } from "../api/errors";
-import type { AnswerVocab, AuthorVocab, ChatRequest, Message, Vocab } from "../api/types";
+import { ServiceError, Task } from "../api/request";
+import type { AnswerVocab, ChatRequest, Message, Vocab } from "../api/types";
 import { authorVocabOf, type Brief, brief, change, checkVocab, lang } from "../state/brief";
 import { status } from "../state/connection";
 import { kept } from "../state/storage";
@@ -12,19 +12,19 @@ import { partsOf } from "../text/sentences";
 /** The text of the Write tab. */
 export const draft = new TextDocument("draft", checkVocab, lang);
 
-export type Phase = "idle" | "waiting" | "writing" | "busy";
-
-export const phase = signal<Phase>("idle");
-export const fault = signal<ServiceError | null>(null);
-/** Why the text is shorter than it could be. */
-export const note = signal("");
+/** What the model is asked for. Its message says why the text is shorter than it could be. */
+export const task = new Task();
+export const phase = signal<"waiting" | "writing" | "busy">("waiting");
 /** Seconds until a service that is busy is asked again. */
 export const countdown = signal(0);
 /** Whether the first text of a list is waited for, which compiles it. */
 export const isPreparing = signal(false);
 /** What the service said of the last answer, and the draft that it said it of. */
 export const answered = signal<{ vocab: AnswerVocab; text: string } | null>(null);
-export const isWorking = computed(() => phase.value !== "idle");
+export const isWorking = task.isOn;
+effect(() => {
+  draft.isHeld.value = isWorking.value;
+});
 
 interface Past {
   text: string;
@@ -45,12 +45,6 @@ const WORDS_PER_SENTENCE = 15;
 const MAX_TRIES = 5;
 const CANDIDATES = 4;
 const PREPARING_MS = 2_000;
-
-let abort: AbortController | null = null;
-
-export function stop(): void {
-  abort?.abort();
-}
 
 /** Bring back what the last action replaced; once more, and what it made is back. */
 export function undo(): void {
@@ -83,7 +77,7 @@ export function write(): Promise<void> {
 }
 
 /** Return the request that writes a text by a brief. */
-export function requestOf(brief: Brief, messages: Message[], vocab: AuthorVocab = authorVocabOf(brief)): ChatRequest {
+export function requestOf(brief: Brief, messages: Message[], vocab: Vocab = authorVocabOf(brief)): ChatRequest {
   // A small model would end much earlier.
   const numSentences = Math.floor(brief.length / WORDS_PER_SENTENCE);
   const isLong = vocab.max_sentences === undefined && numSentences > 1;
@@ -144,7 +138,7 @@ export async function putRewritten(vocab: Vocab, signal: AbortSignal): Promise<v
       const rest = parts.slice(index + 1).join("");
       let made = "";
       for await (const answer of prepared(vocab, rewrite(part, vocab, signal))) {
-        made = typeof answer === "string" ? made + answer : answer.text;
+        made = "changes" in answer ? answer.text : made + answer.text;
         batch(() => {
           past.value = before;
           answered.value = null;
@@ -188,49 +182,27 @@ export async function* prepared<Part>(vocab: Vocab, answer: AsyncIterable<Part>)
   }
 }
 
-/** Do work of the model: one at a time, again while the service is busy, and until `stop`. */
+/** Do work of the model: one at a time, again while the service is busy, and until it is stopped. */
 export async function run(work: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
-  stop();
-  const own = (abort = new AbortController());
-  batch(() => {
-    phase.value = "waiting";
-    fault.value = null;
-    note.value = "";
-    draft.isHeld.value = true;
-  });
-  try {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        await work(own.signal);
-        return;
-      } catch (error) {
-        if (!(error instanceof ServiceError) || error.kind !== "busy" || tries >= MAX_TRIES) throw error;
-        await wait(error.retryAfterS ?? 2, own.signal);
+  phase.value = "waiting";
+  await task.run(
+    async (signal) => {
+      for (let tries = 1; ; tries += 1) {
+        try {
+          await work(signal);
+          return;
+        } catch (error) {
+          if (!(error instanceof ServiceError) || error.kind !== "busy" || tries >= MAX_TRIES) throw error;
+          await wait(error.retryAfterS ?? 2, signal);
+        }
       }
-    }
-  } catch (error) {
-    if (abort !== own) return;
-    if (isAborted(error)) note.value = phase.peek() === "writing" ? "Stopped." : "Stopped. The text is as it was.";
-    else if (error instanceof ServiceError) told(error);
-    else throw error;
-  } finally {
-    if (abort === own) {
-      batch(() => {
-        phase.value = "idle";
-        draft.isHeld.value = false;
-      });
-    }
-  }
-}
-
-function told(error: ServiceError): void {
-  fault.value = error;
-  if (error.kind !== "offline") return;
+    },
+    () => (phase.peek() === "writing" ? "Stopped." : "Stopped. The text is as it was."),
+  );
+  if (task.isOn.peek() || task.fault.peek()?.kind !== "offline") return;
   // The page's own notice says what is wrong, and goes when the service is back.
-  note.value =
-    phase.peek() === "writing"
-      ? "The connection broke. What came until then is kept."
-      : "The connection broke. The text is as it was.";
+  const rest = phase.peek() === "writing" ? "What came until then is kept." : "The text is as it was.";
+  task.message.value = `The connection broke. ${rest}`;
   status.value = "offline";
 }
 

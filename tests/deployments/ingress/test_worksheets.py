@@ -275,5 +275,6 @@ def test_a_package_names_each_of_its_items_and_is_equal_for_equal_exercises(fron
     right = [[value.text for value in item.iter(f"{QTI}correctResponse") for value in value] for item in items]
     pairs, order = ["word-0 gloss-0", "word-1 gloss-1", "word-2 gloss-2"], ["choice-0", "choice-1", "choice-2"]
     assert right == [["choice-1"], ["true"], ["false"], ["choice-1"], pairs, order]
+    assert ["".join(one.itertext()) for one in items[3].iter(f"{QTI}p")] == ["The catdog ran\nhome."]
     shown = [one.get("identifier") for one in items[5].iter(f"{QTI}simpleChoice")]
     assert shown == ["choice-1", "choice-2", "choice-0"]

@@ -1,6 +1,45 @@
-import type { GlossaryEntry } from "./glossary";
+import type { GlossaryEntry } from "./contents";
 
-export const SEPARATORS = { tab: "\t", comma: "," } as const;
+/** Save a file under a title where the browser saves files. */
+export function download(title: string, ending: string, content: string | Blob): void {
+  const type = `text/${ending === "csv" ? "csv" : "plain"};charset=utf-8`;
+  const blob = typeof content === "string" ? new Blob([content], { type }) : content;
+  const address = URL.createObjectURL(blob);
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = fileName(title, ending);
+  link.click();
+  // The browser reads the file after the click.
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/** Return a title as the name of a file on any system. */
+function fileName(title: string, ending: string): string {
+  const name = title
+    .replace(/[\p{Cc}\p{Cf}"*/:<>?\\|]+/gu, " ")
+    .replace(/\s+/gu, " ")
+    .trim()
+    .slice(0, 80);
+  return `${name.replace(/[. ]+$/, "") || "text"}.${ending}`;
+}
+
+/** How a cell begins that a spreadsheet computes, after any number of the marks that keep it from it. */
+const FORMULA = /^'*[=+\-@\t\r\n＝＋－＠]/;
+
+/**
+ * Return a CSV file. The mark at its beginning tells Excel that it is UTF-8; a ' stands before
+ * a text that would be a formula (https://owasp.org/www-community/attacks/CSV_Injection); the service takes it away.
+ */
+export function csvFile(rows: readonly (readonly string[])[]): string {
+  return `\ufeff${rows.map((row) => `${row.map(csvCell).join(",")}\r\n`).join("")}`;
+}
+
+function csvCell(text: string): string {
+  const cell = FORMULA.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+}
+
+const SEPARATORS = { tab: "\t", comma: "," } as const;
 export type Separator = keyof typeof SEPARATORS;
 
 /** Return cards as a file that Anki's import takes: word; the sentence with the word in bold; note. */

@@ -1,5 +1,49 @@
+import type { VNode } from "preact";
 import type { Exercise } from "../api/types";
-import { keyOf, letter, printedOrder } from "./exercise";
+import { type Handout, handoutOf } from "../exports/handout";
+import { Sheet } from "../exports/sheets";
+import { Button } from "../parts/controls";
+import { Paragraphs } from "../text/readings";
+import { keyOf, letter, made, material, printedOrder } from "./making";
+
+export function exercisesHandout(): Handout {
+  return handoutOf(material, "exercises");
+}
+
+/** The exercises for learners, and the key on a page of its own; null where there are none. */
+export function exerciseSheet(): VNode | null {
+  const handout = exercisesHandout();
+  const all = made.value;
+  if (!all?.exercises.length) return null;
+  return (
+    <Sheet handout={handout}>
+      {handout.settings.value.withText && <Paragraphs text={all.text} words={[]} lang={handout.lang} />}
+      {all.exercises.map((exercise, index) => (
+        <section key={index} class="exercise">
+          <h2>
+            {index + 1}. {exercise.instruction}
+          </h2>
+          <ExerciseItems exercise={exercise} />
+        </section>
+      ))}
+      <section class="key">
+        <h2 lang="en">Key</h2>
+        {all.exercises.map((exercise, index) => (
+          <section key={index}>
+            <h3>
+              {index + 1}. {exercise.instruction}
+            </h3>
+            <ol>
+              {keyOf(exercise).map((answer, row) => (
+                <li key={row}>{answer}</li>
+              ))}
+            </ol>
+          </section>
+        ))}
+      </section>
+    </Sheet>
+  );
+}
 
 interface Props {
   exercise: Exercise;
@@ -18,15 +62,13 @@ export function ExerciseItems({ exercise, showsKey = false, onRemove }: Props) {
             <Asked exercise={exercise} index={index} isSaid={showsKey} />
             {showsKey && <b class="answer">{answers[row]}</b>}
             {onRemove && (
-              <button
-                type="button"
+              <Button
+                label="×"
                 class="link"
                 lang="en"
                 aria-label={`Remove item ${row + 1}`}
                 onClick={(event) => onRemove(index, event.currentTarget)}
-              >
-                ×
-              </button>
+              />
             )}
           </div>
         </li>
@@ -62,14 +104,9 @@ function Asked({ exercise, index, isSaid }: { exercise: Exercise; index: number;
     default:
       return (
         <div>
-          {question}
-          {statement && (
-            <>
-              {statement} <Line />
-            </>
-          )}
-          {before}
-          {kind === "gap_fill" && <Line />}
+          {question ?? statement ?? before}
+          {kind === "true_false" && " "}
+          {kind !== "questions" && <Line />}
           {after}
           <div class="options">
             {options?.map((option, place) => (

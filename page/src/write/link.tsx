@@ -1,5 +1,8 @@
-import { signal } from "@preact/signals";
-import { type Brief, brief, DEFAULT_BRIEF } from "./brief";
+import { signal, useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { Button, Dialog, TextField } from "../parts/controls";
+import { type Brief, brief, DEFAULT_BRIEF } from "../state/brief";
+import { takeFromAddress } from "../state/connection";
 
 const MEMBER = "brief";
 /** Of a link that is opened: some mail programs cut longer ones. */
@@ -25,7 +28,7 @@ const NAMES: Readonly<Record<string, keyof Brief>> = {
 
 /** The brief before that of a link took its place; null where no link was opened. */
 export const replaced = signal<Brief | null>(null);
-export const linkFault = signal("");
+const linkFault = signal("");
 
 /** Return the settings of a brief as part of an address: only those that are not the usual ones. */
 export async function encodeBrief(brief: Brief): Promise<string> {
@@ -48,7 +51,7 @@ export async function decodeBrief(encoded: string): Promise<Brief> {
   const packed = Uint8Array.from(fromBase64(encoded), (char) => char.charCodeAt(0));
   const bytes = await through(packed, new DecompressionStream("deflate-raw"));
   const members: unknown = JSON.parse(new TextDecoder().decode(bytes));
-  if (!isRecord(members)) throw new TypeError("no settings");
+  if (members === null || typeof members !== "object") throw new TypeError("no settings");
   const brief: Record<string, unknown> = { ...DEFAULT_BRIEF };
   for (const [short, value] of Object.entries(members)) {
     const name = NAMES[short];
@@ -69,10 +72,6 @@ function fits(name: keyof Brief, value: unknown): boolean {
   return typeof value === typeof usual;
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function fromBase64(encoded: string): string {
   try {
     return atob(encoded.replaceAll("-", "+").replaceAll("_", "/"));
@@ -90,17 +89,14 @@ async function through(
 }
 
 /** Return an address that opens the page with the settings of a brief: no key, no text, no list of one's own. */
-export async function linkOf(brief: Brief): Promise<string> {
+async function linkOf(brief: Brief): Promise<string> {
   return `${location.origin}${location.pathname}#${MEMBER}=${await encodeBrief(brief)}`;
 }
 
 /** Take the settings of a link that the page was opened with, and remove them from the address. */
 export async function takeBriefFromAddress(): Promise<void> {
-  const members = new URLSearchParams(location.hash.slice(1));
-  const encoded = members.get(MEMBER);
+  const encoded = takeFromAddress(MEMBER);
   if (encoded === null) return;
-  members.delete(MEMBER);
-  history.replaceState(null, "", `${location.pathname}${location.search}${members.size ? `#${members}` : ""}`);
   try {
     const linked = await decodeBrief(encoded);
     replaced.value = brief.peek();
@@ -112,7 +108,77 @@ export async function takeBriefFromAddress(): Promise<void> {
 }
 
 /** Return to the settings from before the link. */
-export function undoLink(): void {
+function undoLink(): void {
   if (replaced.peek()) brief.value = replaced.peek()!;
   replaced.value = null;
+}
+
+const link = signal("");
+const isCopied = signal(false);
+
+/** A button for a link to the settings of the brief. */
+export function LinkButton() {
+  const isOpen = useSignal(false);
+  return (
+    <>
+      <Button label="Link to these settings" aria-haspopup="dialog" onClick={() => (isOpen.value = true)} />
+      {isOpen.value && <LinkDialog onClose={() => (isOpen.value = false)} />}
+    </>
+  );
+}
+
+function LinkDialog({ onClose }: { onClose: () => void }) {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    isCopied.value = false;
+    void linkOf(brief.value).then((made) => (link.value = made));
+  }, [brief.value]);
+  return (
+    <Dialog title="Link to these settings" onClose={onClose}>
+      <TextField
+        label="Whoever opens it has your list, words and wishes, and writes a text of their own"
+        ref={field}
+        readOnly
+        value={link.value}
+        onFocus={(event) => event.currentTarget.select()}
+        // It stands in a form: Enter is not to write a text.
+        onKeyDown={(event) => event.key === "Enter" && event.preventDefault()}
+      />
+      <div class="buttons">
+        <Button label="Copy" isMain onClick={() => void copy(field.current!)} />
+        <span role="status">{isCopied.value && "Copied."}</span>
+      </div>
+      <p class="hint">
+        Neither your text nor the key is in it: they need a key of this service.
+        {brief.value.myList && ` Your list "${brief.value.myList}" is not either: give them its file.`}
+      </p>
+    </Dialog>
+  );
+}
+
+async function copy(field: HTMLInputElement): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(field.value);
+    isCopied.value = true;
+  } catch {
+    // Browsers allow it to pages over HTTPS only; copying what is selected they allow to all.
+    field.select();
+    isCopied.value = document.execCommand("copy");
+  }
+}
+
+/** Says that the page was opened with a link, or that the link is damaged. */
+export function LinkNotice() {
+  return (
+    <div role="status">
+      {linkFault.value && <p class="notice is-fault">{linkFault.value}</p>}
+      {replaced.value && (
+        <p class="notice">
+          The settings of the link are in the form now. Your own ones were put aside.{" "}
+          <Button label="Back to mine" onClick={undoLink} />{" "}
+          <Button label="Keep these" onClick={() => (replaced.value = null)} />
+        </p>
+      )}
+    </div>
+  );
 }
