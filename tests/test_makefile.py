@@ -32,28 +32,23 @@ def installed(folder: Path, found_at: str, *variables: str) -> tuple[subprocess.
     return done, [line.partition("pip-version-check ")[2] or line for line in commands if "install " in line]
 
 
-def test_torch_comes_from_where_pip_is_told_to_look(tmp_path: Path) -> None:
+def test_torch_comes_from_where_pip_is_told_to_look_else_from_pytorchs_own_index_or_one_that_is_named(
+    tmp_path: Path,
+) -> None:
     done, commands = installed(tmp_path, "torch==")
     assert done.returncode == 0, done.stderr
     assert commands[0] == "install -c constraints-cpu.txt torch==2.13.0+cpu"
     assert commands[1] == "install -c constraints-cpu.txt -e .[cpu,demo,dev]"
     assert commands[2].startswith("uninstall ")
     assert PYTORCH not in "".join(commands)
-
-
-def test_else_it_comes_from_pytorchs_own_index(tmp_path: Path) -> None:
-    done, commands = installed(tmp_path, "--extra-index-url")
-    assert done.returncode == 0, done.stderr
-    assert "torch==2.13.0+cpu" in commands[0]
-    assert "--extra-index-url" not in commands[0]
-    assert commands[1].endswith(f"torch==2.13.0+cpu --extra-index-url {PYTORCH}")
-    assert f"asking {PYTORCH}" in done.stdout
-
-
-def test_or_from_one_that_is_named(tmp_path: Path) -> None:
-    done, commands = installed(tmp_path, "--extra-index-url", "TORCH_INDEX=http://127.0.0.1:9/simple")
-    assert done.returncode == 0, done.stderr
-    assert commands[1].endswith("--extra-index-url http://127.0.0.1:9/simple")
+    for variables, index in (((), PYTORCH), (("TORCH_INDEX=http://127.0.0.1:9/simple",), "http://127.0.0.1:9/simple")):
+        (tmp_path / "commands").unlink()
+        done, commands = installed(tmp_path, "--extra-index-url", *variables)
+        assert done.returncode == 0, done.stderr
+        assert "torch==2.13.0+cpu" in commands[0]
+        assert "--extra-index-url" not in commands[0]
+        assert commands[1].endswith(f"torch==2.13.0+cpu --extra-index-url {index}")
+        assert f"asking {index}" in done.stdout
 
 
 def test_and_where_it_is_nowhere_the_reader_is_told_what_to_do(tmp_path: Path) -> None:
