@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PYTORCH = "https://download.pytorch.org/whl/cpu"
+OTHER = "http://127.0.0.1:9/simple"
 
 PYTHON = """#!/bin/sh
 echo "$@" >> {folder}/commands
@@ -41,9 +42,9 @@ def test_torch_comes_from_where_pip_is_told_to_look_else_from_pytorchs_own_index
     assert commands[1] == "install -c constraints-cpu.txt -e .[cpu,demo,dev]"
     assert commands[2].startswith("uninstall ")
     assert PYTORCH not in "".join(commands)
-    for variables, index in (((), PYTORCH), (("TORCH_INDEX=http://127.0.0.1:9/simple",), "http://127.0.0.1:9/simple")):
-        (tmp_path / "commands").unlink()
-        done, commands = installed(tmp_path, "--extra-index-url", *variables)
+    for name, index, *variables in (("own", PYTORCH), ("named", OTHER, f"TORCH_INDEX={OTHER}")):
+        (folder := tmp_path / name).mkdir()
+        done, commands = installed(folder, "--extra-index-url", *variables)
         assert done.returncode == 0, done.stderr
         assert "torch==2.13.0+cpu" in commands[0]
         assert "--extra-index-url" not in commands[0]

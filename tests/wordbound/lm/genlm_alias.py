@@ -1,6 +1,7 @@
 """The names under which genlm-backend's programs and tests import what they use: our modules, and some stand-ins."""
 
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -14,7 +15,6 @@ OURS: Final = {
     "genlm.backend.cache": "wordbound.lm.cache",
     "genlm.backend.llm": "wordbound.lm",
     "genlm.backend.tokenization": "wordbound.lm",
-    "genlm.backend.tokenization.vocab": "wordbound.lm.tokens",
     "genlm.backend.trie": "wordbound.lm",
 }
 
@@ -30,15 +30,25 @@ class compare:  # noqa: N801 - its name in the package arsenal
         self.max_rel_err = float(np.max(difference[np.isfinite(difference)], initial=0))
 
 
+def _put(name: str, module: ModuleType) -> ModuleType:
+    parent, _, child = name.rpartition(".")
+    sys.modules[name] = module
+    if parent:
+        setattr(sys.modules[parent], child, module)
+    return module
+
+
 def _stand_in(name: str, **members: Any) -> ModuleType:
-    sys.modules[name] = made = ModuleType(name)
+    made = ModuleType(name)
     vars(made).update(__path__=[], **members)
-    return made
+    return _put(name, made)
 
 
 genlm = _stand_in("genlm")
-sys.modules |= {theirs: import_module(ours) for theirs, ours in OURS.items()}
-tokens = sys.modules["genlm.backend.tokenization.vocab"]
+for theirs, ours in OURS.items():
+    _stand_in(theirs, __getattr__=partial(getattr, import_module(ours)))
+# The module itself, since a test replaces a function in it.
+tokens = _put("genlm.backend.tokenization.vocab", import_module("wordbound.lm.tokens"))
 _stand_in(
     "genlm.backend.tokenization.bytes",
     ByteVocabError=ValueError,
