@@ -62,35 +62,26 @@ def test_texts_to_follow_are_texts_of_the_list_and_the_others_are_none(n_words: 
     for texts in text_sets(WORDS, n_words):
         assert len(texts.warm_up) == len(texts.timed) == NUM_TEXTS
         assert [text for text in (*texts.warm_up, *texts.timed) if not reader.is_text(text)] == []
+    assert text_sets(WORDS, n_words) == text_sets(WordList("es", WORDS.words, "cleaned"), n_words)
     assert unlisted_texts(WORDS, OPTIONS, n_words)
     assert [text for text in unlisted_texts(WORDS, OPTIONS, n_words) if reader.is_text(text)] == []
 
 
-def test_texts_are_the_same_in_every_process() -> None:
-    assert text_sets(WORDS, 5) == text_sets(WordList("es", WORDS.words, "cleaned"), 5)
-
-
-def test_percentiles_are_in_microseconds() -> None:
-    assert masks.percentiles([1000] * 99 + [9000]) == {"p50": 1.0, "p99": 1.08, "max": 9.0}
-
-
-@pytest.mark.parametrize(
-    ("program", "status"),
-    [
+def test_an_engine_ends_by_itself_or_at_its_limit() -> None:
+    for program, status in (
         ('print("engines print too"); print(\'{"status": "measured"}\')', "measured"),
         ("raise SystemExit('it broke')", "crashed: it broke"),
         ("import time; time.sleep(60)", "over 5 s"),
         ("import resource as r; r.setrlimit(r.RLIMIT_DATA, (10**9,) * 2); bytearray(2 * 10**9)", "over 1 GiB"),
-    ],
-)
-def test_an_engine_ends_by_itself_or_at_its_limit(program: str, status: str) -> None:
-    assert run_limited([sys.executable, "-c", program], dict(os.environ), 5, 1)["status"].startswith(status)
+    ):
+        assert run_limited([sys.executable, "-c", program], dict(os.environ), 5, 1)["status"].startswith(status)
 
 
 def test_masks_are_compared_with_ours_and_an_engine_over_a_limit_is_reported() -> None:
     results = [_result(engine, n_words) for engine in ("wordbound", "llguidance") for n_words in (50, 3000)]
     results.append({"engine": "xgrammar-ebnf", "n_words": 3000, "status": "over 600 s"})
     compare_masks(results)
+    assert masks.percentiles([1000] * 99 + [9000]) == {"p50": 1.0, "p99": 1.08, "max": 9.0}
     assert [result["sets"]["whole"]["masks_equal"] for result in results[:4]] == [1.0, 1.0, 0.5, 0.5]
     lines = list(table(results))
     assert "| 50 | llguidance | whole | 0.10 | 2.0 · 4.0 · 6.0 | 1.0 · 2.0 | 2 | 50.00% | 1.0 |" in lines
@@ -104,12 +95,9 @@ EQUAL = Pair("4 beams", "Why?", OURS, replace(OURS, score=-0.50001), ("So it is.
 DIFFERENT = Pair("4 beams", "How?", OURS, THEIRS, ("It is.", "It was."), ours_by_them=-1.503)
 
 
-def test_searches_part_where_one_first_keeps_what_the_other_does_not() -> None:
+def test_a_difference_is_a_near_tie_by_the_texts_found_or_where_the_searches_part() -> None:
     assert parting(OURS, THEIRS) == {(1, 4)}
     assert parting(OURS, OURS) == frozenset()
-
-
-def test_a_difference_is_a_near_tie_by_the_texts_found_or_where_the_searches_part() -> None:
     assert DIFFERENT.is_near_tie
     far = replace(DIFFERENT, theirs=replace(THEIRS, log_p=-1.8))
     assert not far.is_near_tie
@@ -127,9 +115,9 @@ def test_scores_of_beams_are_compared_for_one_text_only() -> None:
     assert DIFFERENT.as_dict()["is_near_tie"]
 
 
-@pytest.mark.parametrize(("program", "part"), [(name, part) for name, parts in PROGRAMS.items() for part in parts])
-def test_every_part_of_a_program_exists(program: str, part: str) -> None:
-    assert callable(import_module(f"benchmarks.{program}.{part}").main)
+def test_every_part_of_a_program_exists() -> None:
+    for program, part in [(name, part) for name, parts in PROGRAMS.items() for part in parts]:
+        assert callable(import_module(f"benchmarks.{program}.{part}").main)
 
 
 def test_an_account_has_each_request_by_kind_step_and_second() -> None:

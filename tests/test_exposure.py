@@ -47,13 +47,10 @@ def test_only_the_port_of_the_service_is_open_to_everybody() -> None:
     assert [rule["ports"] for rule in RULES if "from" not in rule] == [[{"protocol": "TCP", "port": 8000}]]
 
 
-@pytest.mark.parametrize("port", [6379, 8080, 10001, 52365, 31415])
-def test_a_port_of_rays_is_open_to_the_pods_of_the_service_alone(port: int) -> None:
-    [rule] = rules_for(port)
-    assert rule["from"] == [{"podSelector": POLICY["spec"]["podSelector"]}]
-
-
-def test_the_dashboard_is_open_to_the_operator_and_the_pods() -> None:
+def test_a_port_of_rays_is_open_to_the_pods_of_the_service_alone_and_the_dashboard_to_the_operator_too() -> None:
+    for port in (6379, 8080, 10001, 52365, 31415):
+        [rule] = rules_for(port)
+        assert rule["from"] == [{"podSelector": POLICY["spec"]["podSelector"]}]
     among_pods, operator = rules_for(8265)
     assert among_pods["from"] == [{"podSelector": POLICY["spec"]["podSelector"]}]
     [peer] = operator["from"]
@@ -61,13 +58,10 @@ def test_the_dashboard_is_open_to_the_operator_and_the_pods() -> None:
     assert peer["namespaceSelector"]["matchLabels"]
 
 
-def test_the_dashboard_leaves_loopback_only_where_an_operator_needs_it() -> None:
+def test_the_dashboard_leaves_loopback_only_where_an_operator_needs_it_and_configurations_name_the_token() -> None:
     assert CLUSTER["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "0.0.0.0"
     others = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
     assert [path.name for path in others if "dashboard-host:" in path.read_text()] == ["kuberay.yaml"]
-
-
-def test_the_page_and_the_configurations_for_clusters_name_the_token() -> None:
     for name in ("docs/exposure.md", "serve_config.yaml", "configs/cluster.yaml"):
         assert "RAY_AUTH_MODE=token" in (ROOT / name).read_text(), name
 
@@ -112,11 +106,8 @@ def wait_for(client: httpx.Client) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parallel
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [({}, 401), ({"Authorization": "Bearer wrong"}, 403), ({"Authorization": f"Bearer {TOKEN}"}, 200)],
-    ids=["without a token", "with a wrong one", "with the token"],
-)
-def test_a_job_needs_the_token(dashboard: httpx.Client, headers: dict[str, str], status: int) -> None:
-    answer = dashboard.post("/api/jobs/", json={"entrypoint": "true"}, headers=headers)
-    assert answer.status_code == status
+def test_a_job_needs_the_token(dashboard: httpx.Client) -> None:
+    for token, status in (("", 401), ("Bearer wrong", 403), (f"Bearer {TOKEN}", 200)):
+        headers = {"Authorization": token} if token else {}
+        answer = dashboard.post("/api/jobs/", json={"entrypoint": "true"}, headers=headers)
+        assert answer.status_code == status

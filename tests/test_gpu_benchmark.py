@@ -41,27 +41,12 @@ RUN: dict[str, Any] = {
     "equal": [{"texts": 64, "equal": 63, "first_differences": {5: 17}, "on_device": [1.0, 0.0], "num_unlisted": 0}],
     "sequences": [
         {**STEPS, "arm": "free", "tokens_per_s": 20000.0, "interval_ms": {"p10": 9.5, "p50": 9.7, "p90": 10.1}},
-        {
-            **STEPS,
-            "arm": "device",
-            "tokens_per_s": 19000.0,
-            "interval_ms": {"p10": 9.8, "p50": 10.0, "p90": 10.4},
-            "num_dead": 0,
-            "num_unlisted": 2,
-            "on_device": 1.0,
-        },
+        {**STEPS, "arm": "device", "tokens_per_s": 19000.0, "interval_ms": {"p10": 9.8, "p50": 10.0, "p90": 10.4}}
+        | {"num_dead": 0, "num_unlisted": 2, "on_device": 1.0},
     ],
     "beams": [
-        {
-            "beams": 4,
-            "at_once": 8,
-            "keeps_work": True,
-            "seconds": 1.5,
-            "tokens_per_s": 340.0,
-            "computed_tokens": 2048,
-            "steps": 64,
-            **COSTS,
-        }
+        {"beams": 4, "at_once": 8, "keeps_work": True, "seconds": 1.5, "tokens_per_s": 340.0}
+        | {"computed_tokens": 2048, "steps": 64, **COSTS}
     ],
     "left_out": {"forks": "this vLLM has no such thing"},
 }
@@ -271,27 +256,20 @@ def test_a_page_names_machine_date_versions_and_what_was_left_out() -> None:
     assert "Texts within the list that are not of it: 2." in lines
     assert "| 4 | 8 | kept | 1.50 | 340.0 | 2,048 | 64 | 900 |" in lines
     assert lines[-1] == "- forks: this vLLM has no such thing"
-
-
-def test_a_page_of_a_run_that_measured_nothing_still_says_why() -> None:
+    # Of a run that measured nothing it still says why.
     page = markdown({**RUN, "equal": [], "sequences": [], "beams": []})
     assert "|" not in page
     assert "- forks: this vLLM has no such thing" in page
 
 
-def test_this_vllm_knows_our_grammars() -> None:
+def test_this_vllm_knows_our_grammars_and_what_does_not_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not why_unconstrained()
-
-
-def test_another_backend_than_the_plugins_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vocab.vllm_plugin.backend.install", lambda: None)
     monkeypatch.setattr("vllm.v1.structured_output.XgrammarBackend", object)
     assert why_unconstrained().startswith("this vLLM's XgrammarBackend is not the one that the plugin extends")
     monkeypatch.setitem(sys.modules, "vocab.vllm_plugin.backend", None)
     assert "cannot be imported: import of vocab.vllm_plugin.backend halted" in why_unconstrained()
-
-
-def test_a_checkout_that_is_not_installed_is_told_how_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A checkout that is not installed is told how to be.
     monkeypatch.setattr(needs, "entry_points", lambda group: ())
     assert why_unconstrained().endswith("pip install --no-deps --no-build-isolation -e .")
 

@@ -132,22 +132,9 @@ def test_secrets_are_files_and_in_no_layer() -> None:
         assert not [name for name in service["environment"] if SECRET_NAME.search(name)]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".env",
-        "secrets/SECRET_TOKEN",
-        ".git/config",
-        "configs/.env",
-        "deployments/.env.local",
-        "vocab/__pycache__/a.pyc",
-    ],
-)
-def test_what_is_nobodys_business_does_not_reach_the_builder(path: str) -> None:
-    assert not is_in_context(path)
-
-
-def test_what_is_copied_reaches_the_builder_and_is_all_that_a_package_is_made_of() -> None:
+def test_what_is_copied_reaches_the_builder_is_all_that_a_package_is_made_of_and_nothing_private() -> None:
+    private = (".env", "secrets/SECRET_TOKEN", ".git/config", "configs/.env", "deployments/.env.local")
+    assert [path for path in (*private, "vocab/__pycache__/a.pyc") if is_in_context(path)] == []
     assert [path for path in copied() if not is_in_context(path)] == []
     assert [path for path in copied() if not (ROOT / path).exists()] == []
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -159,13 +146,11 @@ def test_what_is_copied_reaches_the_builder_and_is_all_that_a_package_is_made_of
     assert [target for target in targets if target.parts[0] not in copied()] == []
 
 
-def test_the_compose_file_fits_the_compose_specifications_schema() -> None:
+def test_the_compose_file_fits_its_schema_and_publishes_one_port() -> None:
     validator = Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
     assert [fault.message for fault in validator.iter_errors(COMPOSE)] == []
     misspelled = {**COMPOSE, "services": {"cpu": {**SERVICES["cpu"], "volume": []}}}
     assert ["'volume'" in fault.message for fault in validator.iter_errors(misspelled)] == [True]
-
-
-def test_only_port_8000_is_published_and_to_this_machine_alone() -> None:
+    # Only port 8000 is published, and to this machine alone.
     assert arguments("EXPOSE") == ["8000"]
     assert all(service["ports"] == ["127.0.0.1:8000:8000"] for service in SERVICES.values())

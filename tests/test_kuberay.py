@@ -2,10 +2,11 @@
 
 import copy
 import json
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
@@ -48,25 +49,23 @@ def test_the_service_is_one_that_kuberay_takes() -> None:
     assert faults(SERVICE) == []
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("spec", "rayClusterConfig", "enableInTreeAutoscalling"), True),
-        (("spec", "rayClusterConfig", "enableInTreeAutoscaling"), "yes"),
-        (("spec", "rayClusterConfig", "authOptions"), {"mode": "tokens"}),
-        (("spec", "rayClusterConfig", "gcsFaultToleranceOptions", "redis"), "redis:6379"),
-        (("spec", "rayClusterConfig", "headGroupSpec", "template", "spec", "terminationGracePeriodSeconds"), "90s"),
-        (("spec", "rayClusterConfig", "headGroupSpec", "rayStartParams", "num-cpus"), 0),
-        (("spec", "rayClusterDeletionDelay"), 660),
-    ],
-)
-def test_a_slip_in_the_service_is_found(path: tuple[str, ...], value: Any) -> None:
-    service = copy.deepcopy(SERVICE)
-    inner = service
-    for part in path[:-1]:
-        inner = inner[part]
-    inner[path[-1]] = value
-    assert len(faults(service)) == 1
+SLIPS: Final[dict[str, Any]] = {
+    "rayClusterConfig.enableInTreeAutoscalling": True,
+    "rayClusterConfig.enableInTreeAutoscaling": "yes",
+    "rayClusterConfig.authOptions": {"mode": "tokens"},
+    "rayClusterConfig.gcsFaultToleranceOptions.redis": "redis:6379",
+    "rayClusterConfig.headGroupSpec.template.spec.terminationGracePeriodSeconds": "90s",
+    "rayClusterConfig.headGroupSpec.rayStartParams.num-cpus": 0,
+    "rayClusterDeletionDelay": 660,
+}
+
+
+def test_a_slip_in_the_service_is_found() -> None:
+    for path, value in SLIPS.items():
+        service = copy.deepcopy(SERVICE)
+        *outer, last = path.split(".")
+        reduce(getitem, outer, service["spec"])[last] = value
+        assert len(faults(service)) == 1, path
 
 
 def test_there_may_be_a_pod_for_every_replica() -> None:
@@ -83,7 +82,8 @@ def test_every_pod_starts_ray_with_its_variables() -> None:
         assert environment.items() >= RAY_ENVIRONMENT.items()
 
 
-def test_a_pod_that_is_deleted_may_end_what_it_answers() -> None:
+def test_a_pod_that_is_deleted_may_end_what_it_answers_and_a_cluster_that_is_replaced_every_answer() -> None:
+    assert SERVICE["spec"]["rayClusterDeletionDelaySeconds"] > SETTINGS.max_answer_s
     for container in (WORKER, FRONT):
         [_, seconds] = container["lifecycle"]["preStop"]["exec"]["command"]
         assert int(seconds) >= SETTINGS.drain_s
@@ -102,10 +102,6 @@ def test_requests_enter_by_a_front_in_the_pod_of_an_ingress_and_serve_listens_on
     assert serve["http_options"]["host"] == "127.0.0.1"
     assert serve["http_options"]["port"] != 8000
     assert SERVICE["spec"]["excludeHeadPodFromServeSvc"]
-
-
-def test_a_cluster_that_is_replaced_may_end_every_answer() -> None:
-    assert SERVICE["spec"]["rayClusterDeletionDelaySeconds"] > SETTINGS.max_answer_s
 
 
 def test_what_the_head_knows_outlives_it_where_nobody_else_can_write() -> None:
@@ -127,16 +123,14 @@ def test_what_the_head_knows_outlives_it_where_nobody_else_can_write() -> None:
     assert [entry["port"] for entry in rule["ports"]] == [port["port"]]
 
 
-def test_models_are_kept_for_the_next_pod() -> None:
+def test_models_are_kept_for_the_next_pod_which_has_the_secrets() -> None:
     [claim] = [document for document in DOCUMENTS if document["kind"] == "PersistentVolumeClaim"]
     volumes = {volume["name"]: volume for volume in WORKER_POD["volumes"]}
     mounts = {mount["mountPath"]: mount["name"] for mount in WORKER["volumeMounts"]}
     home = next(entry["value"] for entry in WORKER["env"] if entry["name"] == "HF_HOME")
     assert volumes[mounts[home]]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
     assert set(mounts.values()) == set(volumes)
-
-
-def test_every_process_has_the_secrets() -> None:
+    # Every process has the secrets.
     for group in (CLUSTER["headGroupSpec"], WORKERS):
         container = group["template"]["spec"]["containers"][0]
         assert {"secretRef": {"name": "wordbound"}} in container["envFrom"]

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PYTORCH = "https://download.pytorch.org/whl/cpu"
+OTHER = "http://127.0.0.1:9/simple"
 
 PYTHON = """#!/bin/sh
 echo "$@" >> {folder}/commands
@@ -32,28 +33,23 @@ def installed(folder: Path, found_at: str, *variables: str) -> tuple[subprocess.
     return done, [line.partition("pip-version-check ")[2] or line for line in commands if "install " in line]
 
 
-def test_torch_comes_from_where_pip_is_told_to_look(tmp_path: Path) -> None:
+def test_torch_comes_from_where_pip_is_told_to_look_else_from_pytorchs_own_index_or_one_that_is_named(
+    tmp_path: Path,
+) -> None:
     done, commands = installed(tmp_path, "torch==")
     assert done.returncode == 0, done.stderr
     assert commands[0] == "install -c constraints-cpu.txt torch==2.13.0+cpu"
     assert commands[1] == "install -c constraints-cpu.txt -e .[cpu,demo,dev]"
     assert commands[2].startswith("uninstall ")
     assert PYTORCH not in "".join(commands)
-
-
-def test_else_it_comes_from_pytorchs_own_index(tmp_path: Path) -> None:
-    done, commands = installed(tmp_path, "--extra-index-url")
-    assert done.returncode == 0, done.stderr
-    assert "torch==2.13.0+cpu" in commands[0]
-    assert "--extra-index-url" not in commands[0]
-    assert commands[1].endswith(f"torch==2.13.0+cpu --extra-index-url {PYTORCH}")
-    assert f"asking {PYTORCH}" in done.stdout
-
-
-def test_or_from_one_that_is_named(tmp_path: Path) -> None:
-    done, commands = installed(tmp_path, "--extra-index-url", "TORCH_INDEX=http://127.0.0.1:9/simple")
-    assert done.returncode == 0, done.stderr
-    assert commands[1].endswith("--extra-index-url http://127.0.0.1:9/simple")
+    for name, index, *variables in (("own", PYTORCH), ("named", OTHER, f"TORCH_INDEX={OTHER}")):
+        (folder := tmp_path / name).mkdir()
+        done, commands = installed(folder, "--extra-index-url", *variables)
+        assert done.returncode == 0, done.stderr
+        assert "torch==2.13.0+cpu" in commands[0]
+        assert "--extra-index-url" not in commands[0]
+        assert commands[1].endswith(f"torch==2.13.0+cpu --extra-index-url {index}")
+        assert f"asking {index}" in done.stdout
 
 
 def test_and_where_it_is_nowhere_the_reader_is_told_what_to_do(tmp_path: Path) -> None:

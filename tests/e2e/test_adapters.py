@@ -26,7 +26,7 @@ from tests.e2e.processes import our_processes_named
 from tests.e2e.service import KEY, Service, running
 from tests.harness import Demo
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
-from wordbound.lm.word_list import WordList
+from wordbound.lm import WordList
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -10,8 +10,7 @@ import wordfreq
 from tests.checker import assert_only_listed_words
 from tests.e2e.service import running
 from tests.harness import Demo
-from wordbound.train.decoder import train_decoder
-from wordbound.train.options import DecoderConfig
+from wordbound.train import DecoderConfig, train_decoder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 

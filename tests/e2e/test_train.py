@@ -17,7 +17,6 @@ import yaml
 from deployments.adapter_files import Adapter
 from tests.pages import ROOT
 from tests.tiny_adapters import write_model
-from wordbound.train.training import PROGRESS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
@@ -79,7 +78,7 @@ def test_killed_in_each_step_it_ends_with_the_same_report(model: Path, tmp_path:
         return sum(part.read_text().count("\n") for part in killed.glob(f"round-{number}/answers/answers/*.jsonl"))
 
     def num_steps(number: int) -> int:
-        path = killed / f"round-{number}" / PROGRESS
+        path = killed / f"round-{number}" / "progress.json"
         return int(json.loads(path.read_text())["step"]) if path.exists() else 0
 
     moments: list[tuple[Callable[[int], int], int, int]] = [

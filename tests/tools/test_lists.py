@@ -91,9 +91,7 @@ def test_an_entry_is_written_as_it_is_used_and_german_nouns_with_capital_and_sha
     for judged, expected in ((ENGLISH, ENGLISH_SPELLINGS), (GERMAN, GERMAN_SPELLINGS)):
         found = {entry: judged.spellings(entry)[1] for entry in expected}
         assert {entry: " ".join(one.text for one in spellings) for entry, spellings in found.items()} == expected
-
-
-def test_the_rarer_of_two_spellings_stands_further_back() -> None:
+    # The rarer of two spellings stands further back.
     _, (word, name) = ENGLISH.spellings("mark")
     assert (word.steps, name.steps) == (0, 26)
 
@@ -148,25 +146,15 @@ def test_an_alphabet_may_be_a_script_and_a_korean_syllable_is_no_letter() -> Non
 
 
 def test_a_word_without_its_accents_is_no_word_where_the_accented_one_is_more_frequent() -> None:
-    assert list(unaccented_words(["fără", "fara", "sa", "să", "ещё", "еще"], frozenset({"fără", "să", "ещё"}))) == [
-        "fara"
-    ]
+    known = frozenset({"fără", "să", "ещё"})
+    assert list(unaccented_words(["fără", "fara", "sa", "să", "ещё", "еще"], known)) == ["fara"]
+    # Folding is wordfreq's.
+    assert [fold("Straße"), fold("İstanbul")] == ["strasse", "istanbul"]
 
 
 def test_what_is_written_by_hand_can_be_read() -> None:
-    sections = {
-        "alphabet",
-        "letters",
-        "junk",
-        "small",
-        "names",
-        "both",
-        "acronyms",
-        "added",
-        "harmless",
-        "unsafe",
-        "words",
-    }
+    one_line = "alphabet letters junk small names both acronyms added harmless unsafe words"
+    sections = set(one_line.split())
     files = {file.stem: file.read_text().splitlines() for file in FOLDER.glob("*.txt")}
     named = {name: {line.strip("[]") for line in lines if line.startswith("[")} for name, lines in files.items()}
     assert {name: found - sections for name, found in named.items() if found - sections} == {}
@@ -248,7 +236,3 @@ def test_an_abbreviation_has_its_full_stop_and_those_that_end_sentences_stand_wi
     assert {"e.g.", "i.e."} <= set(read_hand("en").added)
     assert {"z. B.", "d. h."} <= set(read_hand("de").added)
     assert {"M.", "p. ex."} <= set(read_hand("fr").added)
-
-
-def test_folding_is_wordfreqs() -> None:
-    assert [fold("Straße"), fold("İstanbul")] == ["strasse", "istanbul"]

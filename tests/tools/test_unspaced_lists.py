@@ -45,17 +45,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_chinese_entry_is_a_word_or_there_is_a_reason(folder: Path) -> None:
     reasons = {
-        "学习": "",
-        "唐朝": "",
-        "小队": "",
+        **dict.fromkeys(("学习", "唐朝", "小队"), ""),
         "學習": "traditional",
         "t恤": "letter",
+        "这是": "unknown",
         "约翰": "name",
         "巴巴": "name",
-        "官方网站": "junk",
-        "送到": "junk",
-        "很多": "junk",
-        "这是": "unknown",
+        **dict.fromkeys(("官方网站", "送到", "很多"), "junk"),
     }
     judge = chinese_judge(folder)
     assert {entry: judge(entry) for entry in reasons} == reasons

@@ -142,34 +142,26 @@ def test_only_what_reads_is_sent_again_when_its_connection_breaks(ask: Asker) ->
     with pytest.raises(AwayError, match="no service answers"):
         ask("tokens", transport=Breaking(httpx.ConnectError("refused")))
     assert ask.waits == []
+    assert Client.logprobs(None, [[1]]).is_safe and Client.token_logprobs(None, [1], [2]).is_safe
     with pytest.raises(AwayError, match="did not answer within 660 s: give a larger timeout"):
         ask("tokens", transport=Breaking(httpx.ReadTimeout("")))
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [(400, RefusedError), (404, RefusedError), (413, RefusedError), (403, ServiceError), (500, ServiceError)],
-)
-def test_an_error_has_what_the_service_says(status: int, kind: type[Exception], scripted: Scripted, ask: Asker) -> None:
-    scripted.answers = [error(status, "It\nfailed.", **{"x-request-id": "req-1"})]
-    with pytest.raises(ServiceError) as caught:
-        ask("rewrite", "Go.", EN)
-    found = caught.value
-    assert type(found) is kind
-    assert (str(found), found.status, found.code, found.param) == ("It failed.", status, "some_code", "text")
-    assert found.request_id == "req-1"
-    assert isinstance(found, ValueError) == (kind is RefusedError)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [PlainTextResponse("not here", 404), PlainTextResponse("hello"), JSONResponse(["a"]), JSONResponse({"a": 1}, 500)],
-)
-def test_another_server_is_told_apart_from_the_service(answer: Response, scripted: Scripted, ask: Asker) -> None:
-    scripted.answers = [answer]
-    for method, arguments in (("document_text", (b"text",)), ("logprobs", ([1],))):
-        with pytest.raises(ServiceError, match=r"no wordbound service.*set WORDBOUND_URL"):
-            ask(method, *arguments)
+def test_an_error_has_what_the_service_says_or_tells_another_server_apart(scripted: Scripted, ask: Asker) -> None:
+    kinds = {400: RefusedError, 404: RefusedError, 413: RefusedError, 403: ServiceError, 500: ServiceError}
+    for status, kind in kinds.items():
+        scripted.answers = [error(status, "It\nfailed.", **{"x-request-id": "req-1"})]
+        with pytest.raises(ServiceError) as caught:
+            ask("rewrite", "Go.", EN)
+        found = caught.value
+        assert (type(found), isinstance(found, ValueError)) == (kind, kind is RefusedError)
+        assert (str(found), found.status, found.code, found.param) == ("It failed.", status, "some_code", "text")
+        assert found.request_id == "req-1"
+    for answer in (PlainTextResponse("no", 404), PlainTextResponse("hello"), JSONResponse([]), JSONResponse({}, 500)):
+        scripted.answers = [answer]
+        for method, arguments in (("document_text", (b"text",)), ("logprobs", ([1],))):
+            with pytest.raises(ServiceError, match=r"no wordbound service.*set WORDBOUND_URL"):
+                ask(method, *arguments)
 
 
 def test_a_stream_yields_its_events_to_the_end_mark(scripted: Scripted, ask: Asker) -> None:
@@ -196,17 +188,15 @@ def test_rows_arrive_as_float32(scripted: Scripted, ask: Asker) -> None:
     np.testing.assert_array_equal(found, rows)
 
 
-@pytest.mark.parametrize("client", [Client, AsyncClient])
-def test_a_wrong_address_or_key_is_a_value_error(client: type[Client | AsyncClient]) -> None:
+def test_a_wrong_address_or_key_is_a_value_error_and_only_on_this_machine_the_demos_key_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for url in (" ", "127.0.0.1:8000", "ftp://host", "http://", "http://host:many"):
         with pytest.raises(ValueError, match="WORDBOUND_URL must be an address"):
-            client(url)
+            Client(url)
     for key in ("two\nlines", "schlüssel"):
         with pytest.raises(ValueError, match="plain letters"):
-            client("http://127.0.0.1:8000", key)
-
-
-def test_only_on_this_machine_the_demos_key_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+            Client("http://127.0.0.1:8000", key)
     monkeypatch.delenv("WORDBOUND_API_KEY", raising=False)
     with pytest.raises(ValueError, match=r"set WORDBOUND_API_KEY to a key of the service at https://words.example.com"):
         Client("https://words.example.com")
@@ -223,9 +213,8 @@ VOCABULARY = ("vocab_lang", "vocab_n_words")
 """Short for a ``vocab``, which the clients have."""
 
 
-@pytest.mark.parametrize(
-    ("method", "fields"),
-    [
+def test_a_method_has_the_fields_of_the_service() -> None:
+    methods: list[tuple[Callable[..., Any], set[str]]] = [
         (Client.words, {"list_id", *WORD_PARAMETERS}),
         # Of other formats than JSON there are answers of other types.
         (Client.check, names_of(CheckRequest, *VOCABULARY, "format")),
@@ -238,15 +227,13 @@ VOCABULARY = ("vocab_lang", "vocab_n_words")
         (Client.logprobs, names_of(LogprobsRequest, "top_logprobs")),
         (Client.top_logprobs, names_of(LogprobsRequest, "dtype")),
         (Client.token_logprobs, names_of(TokenLogprobsRequest)),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_a_method_has_the_fields_of_the_service(method: Callable[..., Any], fields: set[str]) -> None:
-    assert inspect.signature(method).parameters.keys() - {"self"} == fields
-    for client in (Client(api_key="key"), AsyncClient(api_key="key")):
-        bound: Callable[..., Awaitable[Any]] = getattr(client, method.__name__)
-        assert inspect.signature(bound).parameters.keys() == fields
-        assert bound.__doc__ == method.__doc__
+    ]
+    for method, fields in methods:
+        assert inspect.signature(method).parameters.keys() - {"self"} == fields
+        for client in (Client(api_key="key"), AsyncClient(api_key="key")):
+            bound: Callable[..., Awaitable[Any]] = getattr(client, method.__name__)
+            assert inspect.signature(bound).parameters.keys() == fields
+            assert bound.__doc__ == method.__doc__
 
 
 def test_what_a_client_sends_has_the_members_of_the_service() -> None:

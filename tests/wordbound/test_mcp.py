@@ -8,22 +8,19 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
-from deployments.ingress.app import create_app
-from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
-from tests.deployments.front import KEY, LIMITS, MODEL
+from tests.deployments.front import KEY, MODEL, app_of
 from tests.pages import ROOT, blocks_run_by
-from tests.wordbound.cli.conftest import ScriptedBackend, StandInService, assert_refused, closed_port, serving
+from tests.wordbound.cli.conftest import ScriptedBackend, StandInService, assert_refused, closed_port, run, serving
 from vocab.text.changes import PromptWord
 from wordbound import AsyncClient
-from wordbound.cli import app
 
 pytest.importorskip("mcp")
 
@@ -58,20 +55,20 @@ TOLD: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def service() -> Iterator[StandInService]:
     backend = ScriptedBackend(told={tool: [{**answer, **ABOUT}] for tool, answer in TOLD.items()})
-    settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
-    for url in serving(create_app(settings, backend, [])):
+    for url in serving(app_of(backend)):
         yield StandInService(url, backend, DirectBatches())
 
 
+@dataclass
 class Assistant:
     """A client in the server's process, for the service at an address."""
 
-    def __init__(self, url: str, key: str = KEY) -> None:
-        self._url, self._key = url, key
+    url: str
+    key: str = KEY
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Client]:
-        service = AsyncClient(self._url, self._key, max_retries=0)
+        service = AsyncClient(self.url, self.key, max_retries=0)
         async with service, Client(create_server(service)) as client:
             yield client
 
@@ -127,25 +124,12 @@ async def test_a_text_is_written_within_the_list(
     used = [{"word": "dog", "count": 1, "used": 1}, {"word": "sea", "count": 1, "used": 0}]
     monkeypatch.setitem(service.backend.block, "must_use", used)
     monkeypatch.setitem(service.backend.block, "prompt_words", [{"word": "map", "rank": 1755, "forms": ["maps"]}])
-    told = await call(
-        assistant,
-        "write",
-        prompt="A story",
-        vocab={**EN, "extra_words": ["Anna"]},
-        max_tokens=50,
-        must_use=["dog", "sea"],
-        max_sentence_words=9,
-        prompt_words=True,
-    )
-    assert told == {
-        "text": "The dog was happy.",
-        "finish_reason": "stop",
-        "num_words": 4,
-        "num_distinct_words": 4,
-        "max_rank": 943,
-        "missing_words": ["sea"],
-        "prompt_words": ["map"],
-    }
+    asked = {"max_tokens": 50, "must_use": ["dog", "sea"], "max_sentence_words": 9, "prompt_words": True}
+    told = await call(assistant, "write", prompt="A story", vocab={**EN, "extra_words": ["Anna"]}, **asked)
+    counts = {"num_words": 4, "num_distinct_words": 4, "max_rank": 943}
+    assert told == counts | {
+        "text": "The dog was happy.", "finish_reason": "stop", "missing_words": ["sea"], "prompt_words": ["map"],
+    }  # fmt: skip
     assert service.body["messages"] == [{"role": "user", "content": "A story"}]
     assert service.body["max_tokens"] == 50
     call_made = service.backend.calls[-1]
@@ -231,10 +215,9 @@ async def test_an_assistant_starts_it_as_the_page_says(service: StandInService, 
     [entry] = json.loads(SNIPPET.text)["mcpServers"].values()
     assert entry["command"] == "wordbound"
     # The command of this environment and this code.
-    environment = {name: service.url if "URL" in name else KEY for name in entry["env"]} | {"PYTHONPATH": str(ROOT)}
-    started = StdioServerParameters(
-        command=sys.executable, args=["-m", "wordbound", *entry["args"]], env=environment, cwd=tmp_path
-    )
+    env = {name: service.url if "URL" in name else KEY for name in entry["env"]} | {"PYTHONPATH": str(ROOT)}
+    command = ["-m", "wordbound", *entry["args"]]
+    started = StdioServerParameters(command=sys.executable, args=command, env=env, cwd=tmp_path)
     with (tmp_path / "log").open("w+") as log:
         async with Client(stdio_client(started, errlog=log)) as assistant:
             assert [tool.name for tool in (await assistant.list_tools()).tools] == TOOLS
@@ -264,7 +247,9 @@ def served(service: StandInService, *options: str) -> Iterator[str]:
         assert (process.wait(), KEY in rest, "Traceback" in rest) == (130, False, False), rest
 
 
-async def test_over_http_it_serves_this_machine_alone(service: StandInService) -> None:
+async def test_over_http_it_serves_this_machine_alone_and_keeps_nothing_of_a_client_that_has_gone(
+    service: StandInService,
+) -> None:
     with served(service, "127.0.0.1:0") as url:
         async with Client(url) as assistant:
             assert [tool.name for tool in (await assistant.list_tools()).tools] == TOOLS
@@ -273,17 +258,6 @@ async def test_over_http_it_serves_this_machine_alone(service: StandInService) -
         assert status_of(url, host="rebound.example.com") == 421
         assert status_of(url, origin="http://page.example.com") == 403
         assert status_of(url, origin="http://localhost:3000") == 200
-
-
-async def test_other_hosts_are_served_by_the_names_that_are_given(service: StandInService) -> None:
-    with served(service, "0.0.0.0:0", "--allowed-hosts", "mcp.example.com") as url:
-        assert status_of(url, host="mcp.example.com") == 200
-        assert status_of(url, host="mcp.example.com:8765", origin="https://mcp.example.com") == 200
-        assert status_of(url, host="other.example.com") == 421
-
-
-async def test_over_http_nothing_is_kept_of_a_client_that_has_gone(service: StandInService) -> None:
-    with served(service, "127.0.0.1:0") as url:
         answers = [handshake(url) for _ in range(20)]
         # A session would have an id, and last until its client ends it.
         assert [(one.status_code, one.headers.get("mcp-session-id")) for one in answers] == [(200, None)] * 20
@@ -291,6 +265,13 @@ async def test_over_http_nothing_is_kept_of_a_client_that_has_gone(service: Stan
         told = post(url, "tools/call", {"name": "list_words", "arguments": {"lang": "zh", "limit": 1}})
         [event] = re.findall(r"^data: (.+)$", told.text, re.MULTILINE)
         assert json.loads(event)["result"]["structuredContent"] == {"的": 1}
+
+
+async def test_other_hosts_are_served_by_the_names_that_are_given(service: StandInService) -> None:
+    with served(service, "0.0.0.0:0", "--allowed-hosts", "mcp.example.com") as url:
+        assert status_of(url, host="mcp.example.com") == 200
+        assert status_of(url, host="mcp.example.com:8765", origin="https://mcp.example.com") == 200
+        assert status_of(url, host="other.example.com") == 421
 
 
 def handshake(url: str, **headers: str) -> httpx.Response:
@@ -320,13 +301,11 @@ def test_what_cannot_be_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         (["--http", "no.such.invalid:80", "--allowed-hosts", "a"], "--http no.such.invalid:80: "),
         (["--url", "http://mcp.example.com"], "set WORDBOUND_API_KEY to a key of the service"),
     ):
-        assert_refused(CliRunner().invoke(app, ["mcp", *options]), 2, "wordbound mcp: ", message)
+        assert_refused(run("mcp", *options), 2, "wordbound mcp: ", message)
     for url in serving(None):
         address = url.removeprefix("http://")
-        assert_refused(CliRunner().invoke(app, ["mcp", "--http", address]), 2, f"--http {address}: ", "in use")
-
-
-def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+        assert_refused(run("mcp", "--http", address), 2, f"--http {address}: ", "in use")
+    # Without its package it says what to install.
     monkeypatch.delitem(sys.modules, "wordbound.mcp")
     monkeypatch.setitem(sys.modules, "mcp.server", None)
-    assert_refused(CliRunner().invoke(app, ["mcp"]), 2, "wordbound mcp: ", "pip install 'wordbound[mcp]'")
+    assert_refused(run("mcp"), 2, "wordbound mcp: ", "pip install 'wordbound[mcp]'")

@@ -33,14 +33,10 @@ main()
 
 def run(folder: Path, *arguments: str, first: str = "") -> subprocess.CompletedProcess[str]:
     """Run the command of the package in ``folder`` where nothing of the service can be imported."""
+    command = [sys.executable, "-c", COMMAND.replace("FIRST", first), str(folder), *arguments]
+    environment, nothing = os.environ | {"PYTHONSAFEPATH": "1"}, subprocess.DEVNULL
     return subprocess.run(
-        [sys.executable, "-c", COMMAND.replace("FIRST", first), str(folder), *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONSAFEPATH": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=folder, env=environment, stdin=nothing, capture_output=True, text=True, check=False
     )
 
 
@@ -70,11 +66,8 @@ def assert_the_commands_work(folder: Path) -> None:
         assert (started.returncode, "needs the service" in started.stderr) == (2, True), started.stderr
 
 
-def test_the_commands_import_nothing_of_the_service() -> None:
+def test_the_commands_import_nothing_of_the_service_and_lists_are_compiled_and_followed_without_it() -> None:
     assert_the_commands_work(ROOT)
-
-
-def test_lists_are_compiled_and_followed_without_the_service() -> None:
     rooms = ("compiler.worker", "matching.matcher", "artefacts.store", "decoding.beams")
     imported = run(ROOT, "--version", first=f"import {', '.join(f'vocab.{room}' for room in rooms)}")
     assert (imported.returncode, imported.stderr) == (0, "")

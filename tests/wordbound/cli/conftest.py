@@ -4,26 +4,20 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
-from fastapi import FastAPI
 from typer.testing import CliRunner, Result
 
-from deployments.batch.api import add_batch_routes
 from deployments.contract import ChatBody, Decoding, ReplicaRequest, WordToolRequest
 from deployments.errors import ApiError
-from deployments.ingress.app import create_app
-from deployments.settings.batch import BatchSettings
-from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.world import FEW
-from tests.deployments.front import KEY, LIMITS, MODEL, wait_until
+from tests.deployments.front import KEY, MODEL, app_with_batches, wait_until
 from tests.deployments.stand_in import Call, StandIn
 from wordbound.cli import app
 
@@ -123,32 +117,19 @@ def serving(application: Any) -> Iterator[str]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInService]:
     """The service that the environment names."""
     backend, batches = ScriptedBackend(), DirectBatches()
-    settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, batch=BatchSettings(limits=FEW))
-    front: FastAPI = create_app(settings, backend, [partial(add_batch_routes, settings=settings, batches=batches)])
-    for url in serving(front):
+    for url in serving(app_with_batches(backend, batches, FEW)):
         monkeypatch.setenv("WORDBOUND_URL", url)
         monkeypatch.setenv("WORDBOUND_API_KEY", KEY)
         yield StandInService(url, backend, batches)
 
 
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run() -> Run:
+def run(*arguments: str | Path, text: str | bytes | None = None) -> Result:
     """Runs a command as a shell does."""
-
-    def run(*arguments: str | Path, text: str | bytes | None = None) -> Result:
-        return CliRunner().invoke(app, [str(argument) for argument in arguments], input=text, prog_name="wordbound")
-
-    return run
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=text, prog_name="wordbound")
 
 
 def assert_refused(done: Result, status: int, *messages: str) -> None:
     """An error of one line, and nothing else."""
-    assert done.exit_code == status, done.output
-    assert done.stdout == ""
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (status, "", 1), done.output
     assert done.stderr.startswith("wordbound ")
-    assert done.stderr.count("\n") == 1, done.stderr
-    for message in messages:
-        assert message in done.stderr
+    assert [message for message in messages if message not in done.stderr] == [], done.stderr

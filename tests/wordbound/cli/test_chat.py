@@ -9,7 +9,7 @@ import sys
 import termios
 from contextlib import suppress
 
-from tests.wordbound.cli.conftest import PIECES, Run, StandInService, assert_refused
+from tests.wordbound.cli.conftest import PIECES, StandInService, assert_refused, run
 from vocab.lists.wordlists import load_word_list
 from wordbound.cli import DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT
 
@@ -17,26 +17,23 @@ TEXT = "".join(PIECES)
 EN = ("--lang", "en", "--words", "1000")
 
 
-def test_what_was_said_goes_along_until_a_new_talk(stand_in: StandInService, run: Run) -> None:
-    done = run("chat", *EN, "--max-tokens", "50", text="Hello.\n\nAnd then?\n/new\nWho?\n/quit\nnever\n")
+def test_what_was_said_goes_along_until_a_new_talk(stand_in: StandInService) -> None:
+    said = "Hello.\n\nAnd then?\n/new\n/words 50\nWho?\n/quit\nnever\n"
+    done = run("chat", *EN, "--max-tokens", "50", "--quality", "better", text=said)
     assert (done.exit_code, done.stdout) == (DONE, f"{TEXT}\n" * 3)
     first, second, third = [call.body["messages"] for call in stand_in.backend.calls]
-    said = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": TEXT}]
-    assert first[-1:] == said[:1]
-    assert second[-3:] == [*said, {"role": "user", "content": "And then?"}]
+    talk = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": TEXT}]
+    assert first[-1:] == talk[:1]
+    assert second[-3:] == [*talk, {"role": "user", "content": "And then?"}]
     assert third[-1] == {"role": "user", "content": "Who?"}
     assert len(third) == len(first)
     assert stand_in.body["max_tokens"] == 50
-
-
-def test_the_number_of_words_can_be_changed(stand_in: StandInService, run: Run) -> None:
-    assert run("chat", *EN, "--quality", "better", text="Hello.\n/words 50\nHello.\n").exit_code == DONE
     vocabularies = [call.vocabulary.n_words for call in stand_in.backend.calls if call.vocabulary]
-    assert vocabularies == [1000, 50]
-    assert [call.decoding.search_width for call in stand_in.backend.calls] == [4, 4]
+    assert vocabularies == [1000, 1000, 50]
+    assert {call.decoding.search_width for call in stand_in.backend.calls} == {4}
 
 
-def test_a_script_ends_at_a_wrong_command_and_where_the_service_fails(stand_in: StandInService, run: Run) -> None:
+def test_a_script_ends_at_a_wrong_command_and_where_the_service_fails(stand_in: StandInService) -> None:
     for line in ("/words", "/words many", "/words 0", "/words " + "9" * 5_000, "/wrods 5"):
         assert_refused(run("chat", *EN, text=f"{line}\n"), WRONG_INPUT, "/words")
     assert run("chat", *EN, text="please refuse\nHello.\n").exit_code == WRONG_INPUT
@@ -114,9 +111,10 @@ def test_ctrl_c_at_the_prompt_ends_as_shells_have_it(stand_in: StandInService) -
 
 def test_each_word_has_a_colour_and_a_mark_of_its_band(stand_in: StandInService) -> None:
     words = load_word_list("en", None).words
+    # The last words of each band, and the first one of the last.
     first, second, third, fourth, fifth = (
-        next(word for word in words[rank:] if word.isalpha() and word.islower())
-        for rank in (100, 600, 1500, 3000, 9000)
+        next(word for word in found if word.isalpha() and word.islower())
+        for found in (*(words[rank - 1 :: -1] for rank in (500, 1000, 2000, 5000)), words[5000:])
     )
     text = f"{first} {second} {third} {fourth} {fifth} Zoltanka 12."
     marks = [f"\x1b[36m{second}¹\x1b[0m", f"\x1b[32m{third}²\x1b[0m", f"\x1b[33m{fourth}³\x1b[0m"]

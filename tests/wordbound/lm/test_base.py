@@ -6,24 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.wordbound.lm.counting_lm import NUM_TOKENS, CountingLM
 from wordbound.lm import AsyncLM, MockAsyncLM
 
 
-def test_a_row_is_the_float32_logarithm_of_a_distribution() -> None:
-    row = MockAsyncLM(None, NUM_TOKENS).next_token_logprobs_sync([1, 2])
-    assert row.dtype == torch.float32
-    assert row.shape == (NUM_TOKENS,)
-    assert row.exp().sum().item() == pytest.approx(1)
-
-
-def test_the_mock_has_the_same_row_for_the_same_prefix_only() -> None:
+def test_the_mock_has_the_same_distribution_for_the_same_prefix_only() -> None:
     rows = MockAsyncLM(None, NUM_TOKENS).batch_next_token_logprobs_sync([[1, 2], [2, 1], [1, 2], [4]])
     again = MockAsyncLM(None, NUM_TOKENS).next_token_logprobs_sync([2, 1])
     assert torch.equal(rows[0], rows[2])
     assert torch.equal(rows[1], again)
     assert len({tuple(row.tolist()) for row in rows}) == 3
+    assert (again.dtype, again.shape, again.exp().sum().item()) == (torch.float32, (NUM_TOKENS,), pytest.approx(1))
 
 
 async def test_all_ways_to_a_row_agree() -> None:
@@ -38,15 +34,10 @@ async def test_all_ways_to_a_row_agree() -> None:
     # Integers of numpy and torch, too.
     assert torch.equal(rows[1], lm.next_token_logprobs_uncached(np.array([2, 3])))  # type: ignore[arg-type]
     assert torch.equal(rows[1], await lm.next_token_logprobs([np.int64(2), torch.tensor(3)]))  # type: ignore[list-item]
-
-
-async def test_more_rows_than_fit_into_memory_are_refused_before_any_is_computed() -> None:
-    lm = MockAsyncLM(None, 50_000)
-    result = r"1,000,000 prefixes .* at most 21,474 at a time"
-    with pytest.raises(ValueError, match=result):
-        await lm.batch_next_token_logprobs([[1]] * 1_000_000)
-    with pytest.raises(ValueError, match=result):
-        lm.batch_next_token_logprobs_sync([[1]] * 1_000_000)
+    # Scores are those of the rows.
+    rows = lm.batch_next_token_logprobs_sync([[5, 6], [5, 6, 7], [5, 6, 7, 8]])
+    assert (await lm.token_logprobs([5, 6], [7, 8, 9])).tolist() == [rows[0, 7], rows[1, 8], rows[2, 9]]
+    assert lm.token_logprobs_sync([5], []).shape == (0,)
 
 
 async def test_a_backend_that_only_awaits_answers_sync_calls_in_a_running_loop() -> None:
@@ -73,74 +64,82 @@ def test_sync_calls_compute_equal_prefixes_once_in_batches_of_the_size() -> None
     assert batches == [2, 1]
 
 
-async def test_scores_are_those_of_the_rows() -> None:
-    lm = CountingLM()
-    scores = await lm.token_logprobs([5, 6], [7, 8, 9])
-    rows = lm.batch_next_token_logprobs_sync([[5, 6], [5, 6, 7], [5, 6, 7, 8]])
-    assert scores.tolist() == [rows[0, 7], rows[1, 8], rows[2, 9]]
-    assert lm.token_logprobs_sync([5], []).shape == (0,)
+@given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40))
+def test_the_cache_keeps_the_rows_used_last(maxsize: int, uses: list[tuple[bool, int]]) -> None:
+    cache, used = MockAsyncLM(None, 1, cache_size=maxsize).cache, list[int]()
+    for is_set, key in uses:
+        if is_set:
+            cache[key] = torch.tensor([float(key)])
+        elif key in cache:
+            assert cache[key].item() == key
+        if is_set or key in used:
+            used = [*(other for other in used if other != key), key][-maxsize:] if maxsize else []
+        assert [other for other in range(7) if other in cache] == sorted(used)
+        assert len(cache) == len(used)
 
 
-async def test_rows_that_were_used_last_are_kept() -> None:
-    lm = CountingLM(cache_size=2)
-    for token in (1, 2, 1, 3, 1, 2):
-        await lm.next_token_logprobs([token])
-    assert [batch[0][0] for batch in lm.batches] == [1, 2, 3, 2]
-    lm.clear_cache()
-    await lm.next_token_logprobs([1])
-    assert len(lm.batches) == 5
+async def test_cached_rows_are_not_computed_again_until_they_are_cleared() -> None:
+    async with CountingLM(cache_size=2) as lm:
+        for token in (1, 2, 1, 3, 1, 2):
+            await lm.next_token_logprobs([token])
+        assert [batch[0][0] for batch in lm.batches] == [1, 2, 3, 2]
+        lm.clear_cache()
+        await lm.next_token_logprobs([1])
+        assert (len(lm.batches), len(lm.cache)) == (5, 1)
+    assert len(lm.cache) == 0
+    with lm:
+        lm.next_token_logprobs_sync([1])
+        assert len(lm.cache) == 1
+    assert len(lm.cache) == 0
 
 
-async def test_a_kept_row_keeps_no_other_of_its_batch_in_memory() -> None:
-    lm = CountingLM()
+async def test_a_row_keeps_no_other_of_its_batch_in_memory_and_comes_back_to_its_device() -> None:
+    lm = CountingLM(cache_size=1, cache_opts={"move_to_cpu": True})
     rows = await asyncio.gather(*map(lm.next_token_logprobs, ([1], [2], [3])))
     assert len(lm.batches) == 1
-    assert all(row.untyped_storage().nbytes() == NUM_TOKENS * 4 for row in rows)
+    lm.cache["a"] = torch.zeros(32, NUM_TOKENS)[3]
+    assert all(row.untyped_storage().nbytes() == NUM_TOKENS * 4 for row in (*rows, lm.cache["a"]))
+    assert lm.cache["a"].device == rows[0].device
 
 
-@pytest.mark.parametrize(
-    ("ids", "words"),
-    [
-        ([], "must not be empty"),
-        ([1, "2"], "must be ints from 0 to 49, not '2'"),
-        ([True], "must be ints"),
-        ([1.0], "must be ints"),
-        ([50], "from 0 to 49, this model's vocabulary, not 50"),
-        ([3, -1], "not -1"),
-        ([1] * 9, "9 tokens are more than the model's context: at most 8"),
-    ],
-)
-async def test_bad_ids_are_refused_with_what_to_change(ids: list[Any], words: str) -> None:
+BAD_IDS: list[tuple[list[Any], str]] = [
+    ([], "must not be empty"),
+    ([1, "2"], "must be ints from 0 to 49, not '2'"),
+    ([True], "must be ints"),
+    ([1.0], "must be ints"),
+    ([50], "from 0 to 49, this model's vocabulary, not 50"),
+    ([3, -1], "not -1"),
+    ([1] * 9, "9 tokens are more than the model's context: at most 8"),
+]
+
+
+async def test_what_cannot_be_asked_is_refused_with_what_to_change_and_nothing_is_computed() -> None:
     lm = CountingLM()
     lm.max_prefix_len = 8
-    for call in (lm.next_token_logprobs_sync, lm.next_token_logprobs_uncached):
+    for ids, words in BAD_IDS:
+        for call in (lm.next_token_logprobs_sync, lm.next_token_logprobs_uncached):
+            with pytest.raises(ValueError, match=words):
+                call(ids)
         with pytest.raises(ValueError, match=words):
-            call(ids)
-    with pytest.raises(ValueError, match=words):
-        await lm.batch_next_token_logprobs([[1], ids])
-    with pytest.raises(ValueError, match=words):
-        await lm.token_logprobs(ids, [1])
-    assert lm.batches == []
-
-
-async def test_an_empty_list_of_prefixes_is_refused() -> None:
-    lm = CountingLM()
+            await lm.batch_next_token_logprobs([[1], ids])
+        with pytest.raises(ValueError, match=words):
+            await lm.token_logprobs(ids, [1])
     with pytest.raises(ValueError, match="give at least one prefix"):
         await lm.batch_next_token_logprobs([])
     with pytest.raises(ValueError, match="give at least one prefix"):
-        lm.batch_next_token_logprobs_sync([])
-    with pytest.raises(ValueError, match="give at least one prefix"):
         await lm.batch_sample([], 1, [])
-
-
-def test_scored_tokens_have_to_fit_into_the_context() -> None:
-    lm = CountingLM()
-    lm.max_prefix_len = 8
-    assert lm.token_logprobs_sync([1] * 4, [2] * 5).shape == (5,)
+    # More rows than fit into memory.
+    result = r"1,000,000 prefixes .* at most 21,474 at a time"
+    with pytest.raises(ValueError, match=result):
+        await MockAsyncLM(None, 50_000).batch_next_token_logprobs([[1]] * 1_000_000)
+    with pytest.raises(ValueError, match=result):
+        MockAsyncLM(None, 50_000).batch_next_token_logprobs_sync([[1]] * 1_000_000)
     with pytest.raises(ValueError, match="at most 9 together"):
         lm.token_logprobs_sync([1] * 4, [2] * 6)
     with pytest.raises(ValueError, match="not 99"):
         lm.token_logprobs_sync([1], [99])
+    assert lm.batches == []
+    assert lm.token_logprobs_sync([1] * 4, [2] * 5).shape == (5,)
 
 
 def test_adapters_are_refused_with_what_to_do() -> None:
@@ -157,29 +156,15 @@ def test_adapters_are_refused_with_what_to_do() -> None:
         lm.clear_lora()
 
 
-def test_a_model_without_a_tokenizer_has_rows_but_no_texts() -> None:
-    lm = MockAsyncLM(None, NUM_TOKENS)
-    assert lm.next_token_logprobs_sync([1]).shape == (NUM_TOKENS,)
+def test_a_model_without_a_tokenizer_has_rows_but_no_texts_and_bad_sizes_are_refused() -> None:
     for vocabulary in ("byte_vocab", "str_vocab"):
         with pytest.raises(ValueError, match="has no tokenizer"):
-            getattr(lm, vocabulary)
+            getattr(MockAsyncLM(None, NUM_TOKENS), vocabulary)
     with pytest.raises(ValueError, match="needs vocab_size"):
         MockAsyncLM(None)
-
-
-def test_bad_sizes_are_refused() -> None:
-    with pytest.raises(ValueError, match="batch_size must be at least 1"):
-        CountingLM(batch_size=0)
-
-
-async def test_the_end_of_a_context_clears_what_is_kept() -> None:
-    with CountingLM(cache_size=2) as lm:
-        await lm.next_token_logprobs([1])
-        assert len(lm.cache) == 1
-    assert len(lm.cache) == 0
-    async with lm:
-        await lm.next_token_logprobs([1])
-    assert len(lm.cache) == 0
+    for options in ({"batch_size": 0}, {"timeout": -1}, {"cache_size": -1}):
+        with pytest.raises(ValueError, match="batch_size must be at least 1"):
+            CountingLM(**options)
 
 
 async def test_rows_of_a_wrong_shape_are_a_fault_of_the_backend() -> None:

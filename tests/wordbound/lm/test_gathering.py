@@ -9,10 +9,12 @@ import torch
 from tests.wordbound.lm.counting_lm import CountingLM
 
 
-async def test_concurrent_calls_are_one_batch() -> None:
+async def test_concurrent_calls_are_one_batch_and_equal_prefixes_are_computed_once() -> None:
     lm = CountingLM()
-    await asyncio.gather(*(lm.next_token_logprobs([token]) for token in range(5)))
-    assert lm.batches == [[(0,), (1,), (2,), (3,), (4,)]]
+    first, second, third = await asyncio.gather(*(lm.next_token_logprobs(ids) for ids in ([1, 2], (1, 2), [3])))
+    assert lm.batches == [[(1, 2), (3,)]]
+    assert torch.equal(first, second)
+    assert not torch.equal(first, third)
 
 
 async def test_callers_that_come_a_few_passes_later_are_in_the_same_batch() -> None:
@@ -30,14 +32,6 @@ async def test_a_full_batch_waits_for_nobody() -> None:
     lm = CountingLM(batch_size=2, timeout=1e9)
     await asyncio.gather(*(lm.next_token_logprobs([token]) for token in range(5)))
     assert [len(batch) for batch in lm.batches] == [2, 2, 1]
-
-
-async def test_equal_prefixes_are_computed_once() -> None:
-    lm = CountingLM()
-    first, second, third = await asyncio.gather(*(lm.next_token_logprobs(ids) for ids in ([1, 2], (1, 2), [3])))
-    assert lm.batches == [[(1, 2), (3,)]]
-    assert torch.equal(first, second)
-    assert not torch.equal(first, third)
 
 
 async def test_who_asks_for_what_is_being_computed_waits_for_that() -> None:
@@ -77,9 +71,15 @@ async def test_who_is_cancelled_leaves_the_others_alone(same: bool) -> None:
     assert lm.num_cancelled == 0
 
 
-async def test_a_batch_that_nobody_waits_for_any_more_is_cancelled() -> None:
+async def test_what_nobody_waits_for_any_more_is_cancelled_or_never_computed() -> None:
     lm = CountingLM()
+    gone, stays = (asyncio.create_task(lm.next_token_logprobs([token])) for token in (1, 2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await stays
+    assert lm.batches == [[(2,)]]
     lm.gate = asyncio.Event()
+    lm.asked.clear()
     tasks = [asyncio.create_task(lm.next_token_logprobs([token])) for token in (1, 1, 2)]
     await lm.asked.wait()
     for task in tasks:
@@ -87,16 +87,6 @@ async def test_a_batch_that_nobody_waits_for_any_more_is_cancelled() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.sleep(0)
     assert lm.num_cancelled == 1
-
-
-async def test_a_query_that_nobody_waits_for_any_more_is_never_computed() -> None:
-    lm = CountingLM()
-    gone = asyncio.create_task(lm.next_token_logprobs([1]))
-    stays = asyncio.create_task(lm.next_token_logprobs([2]))
-    await asyncio.sleep(0)
-    gone.cancel()
-    await stays
-    assert lm.batches == [[(2,)]]
 
 
 async def test_dropped_queries_raise_in_who_waits_for_them() -> None:
@@ -110,29 +100,23 @@ async def test_dropped_queries_raise_in_who_waits_for_them() -> None:
     assert (await lm.next_token_logprobs([1])).shape == (50,)
 
 
-def test_one_object_serves_several_event_loops_one_after_the_other() -> None:
-    lm = CountingLM()
-    rows = [asyncio.run(lm.next_token_logprobs([1, 2])) for _ in range(3)]
-    assert all(torch.equal(rows[0], row) for row in rows)
-    assert len(lm.batches) == 3
-
-
-def test_a_loop_that_ends_in_the_middle_leaves_nothing_behind() -> None:
+def test_one_object_serves_several_event_loops_one_after_the_other_also_where_one_ends_in_the_middle() -> None:
     async def asks_and_leaves() -> None:
-        task = asyncio.create_task(lm.next_token_logprobs([1]))
+        task = asyncio.create_task(lm.next_token_logprobs([1, 2]))
         await asyncio.sleep(0)
         del task
 
     lm = CountingLM()
+    rows = [asyncio.run(lm.next_token_logprobs([1, 2])) for _ in range(2)]
     asyncio.run(asks_and_leaves())
-    assert asyncio.run(lm.next_token_logprobs([1])).shape == (50,)
+    rows.append(asyncio.run(lm.next_token_logprobs([1, 2])))
+    assert all(torch.equal(rows[0], row) for row in rows)
+    assert len(lm.batches) == 3
 
 
 def test_one_object_serves_event_loops_in_several_threads() -> None:
     async def ask() -> None:
-        for token in range(20):
-            row = await lm.next_token_logprobs([token])
-            found.append((token, row))
+        found.extend([(token, await lm.next_token_logprobs([token])) for token in range(20)])
 
     lm = CountingLM(cache_size=5)
     found: list[tuple[int, torch.Tensor]] = []
@@ -142,5 +126,4 @@ def test_one_object_serves_event_loops_in_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert len(found) == 80
-    for token, row in found:
-        assert torch.equal(row, lm.next_token_logprobs_uncached([token]))
+    assert all(torch.equal(row, lm.next_token_logprobs_uncached([token])) for token, row in found)

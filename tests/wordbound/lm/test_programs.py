@@ -117,8 +117,12 @@ async def test_texts_are_the_same_with_and_without_forced_tokens(model: Model, o
         ]
         assert with_them.token_ids == without.token_ids
         assert with_them.usage.output_tokens + with_them.usage.ff_tokens == without.usage.output_tokens
-        masked = [[one.is_masked for one in token.top_k] for token in without.tokens]
-        assert any(any(row) for row in masked)
+        assert any(one.is_masked for token in without.tokens for one in token.top_k)
+        state = own.start
+        for token in without.tokens:
+            allowed = own.mask(state)
+            assert all(one.is_masked for one in token.top_k if not allowed[one.token_id])
+            state = own.next(state, token.token_id)
 
 
 async def test_a_lark_grammar_captures_named_groups_with_their_probability(model: Model) -> None:
@@ -172,9 +176,8 @@ async def test_a_text_that_may_end_ends_where_the_model_would_leave_the_grammar(
     assert len(run.tokens) < 50
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_bad_arguments_are_refused(model: Model) -> None:
+    for options, said in (
         ({"lark": "start: nothing"}, "the grammar cannot be used"),
         ({"regex": "("}, "the grammar cannot be used"),
         ({"json_schema": "{"}, "the grammar cannot be used"),
@@ -182,11 +185,17 @@ async def test_a_text_that_may_end_ends_where_the_model_would_leave_the_grammar(
         ({"lark": 'start: a "b"\na[capture, temperature=0.5]: /c/'}, "give sampling=Sampling(temperature=…)"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
         ({"top_k": -1}, "top_k at least 0"),
-    ],
-)
-def test_bad_arguments_are_refused(model: Model, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
-        model.run("Now", **options)
+    ):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            model.run("Now", **options)
+    # A grammar may write of temperatures.
+    run = model.run_sync("Now", lark='start: "a[temperature=0.5]: b"', sampling=GREEDY)
+    assert run.text == "a[temperature=0.5]: b"
+    for steps in ({}, {"every_k": 0}, {"stop_strings": [""]}, {"stop_strings": "."}):
+        with pytest.raises(ValueError, match=r"every_k|stop_strings"):
+            Step(print, **steps)
+    with pytest.raises(TypeError, match="removed must be str, and text str or bytes, not bytes and dict"):
+        Replace(b"cat", {"text": "dog"})  # type: ignore[arg-type]
 
 
 async def test_a_callback_comes_every_k_tokens_and_sees_the_step(model: Model, own: WordList) -> None:
@@ -253,44 +262,29 @@ async def test_a_step_ends_at_a_stop_string_after_which_more_is_forced(model: Mo
     assert sum(event.injection_backtrack for event in run.events) == 2
 
 
-async def test_what_is_not_at_the_end_cannot_be_replaced(model: Model, own: WordList) -> None:
-    step = Step(lambda _: Replace("no such end", "cat"), every_k=2)
-    run = model.run("Now", vocab=own, max_tokens=20, sampling=Sampling(seed=2), step=step)
-    with pytest.raises(RunError, match="step 1: b'cat' cannot be injected: the text does not end with b'no such end'"):
-        await written(run)
+NO_FEEDBACK: list[Any] = [{}, 0, ["cat"]]
 
 
-@pytest.mark.parametrize("constraint", ["list", "grammar"])
+@pytest.mark.parametrize(
+    ("feedback", "said"),
+    [
+        (" UNLISTED 1", "b' UNLISTED 1' cannot be injected: "),
+        (Replace("no such end", "cat"), "b'cat' cannot be injected: the text does not end with b'no such end'"),
+        *((one, f"the callback returned {type(one).__name__}: return the text") for one in NO_FEEDBACK),
+    ],
+    ids=repr,
+)
 async def test_what_may_not_be_injected_is_an_error_and_the_text_stays(
-    model: Model, own: WordList, constraint: str
+    model: Model, own: WordList, feedback: Any, said: str
 ) -> None:
-    options: dict[str, Any] = {"vocab": own} if constraint == "list" else {"regex": "[a-z ]{20,60}"}
-    run = model.run(
-        "Now", **options, max_tokens=40, sampling=Sampling(seed=2), step=Step(lambda _: " UNLISTED 1", every_k=2)
-    )
-    with pytest.raises(RunError, match=r"step 1: b' UNLISTED 1' cannot be injected: "):
-        await written(run)
-    assert run.text
-    assert replayed(run.events) == run.text_bytes
-
-
-@pytest.mark.parametrize("feedback", [{"inject": "cat"}, {}, 0, ["cat"]], ids=repr)
-async def test_what_is_no_feedback_is_an_error_and_the_text_stays(model: Model, own: WordList, feedback: Any) -> None:
-    step = Step(lambda _: feedback, every_k=2)
-    run = model.run("Now", vocab=own, max_tokens=20, sampling=Sampling(seed=2), step=step)
-    with pytest.raises(RunError, match=f"step 1: the callback returned {type(feedback).__name__}: return the text"):
-        await written(run)
-    assert run.text
-
-
-def test_only_text_is_replaced() -> None:
-    with pytest.raises(TypeError, match="removed must be str, and text str or bytes, not bytes and dict"):
-        Replace(b"cat", {"text": "dog"})  # type: ignore[arg-type]
-
-
-def test_a_grammar_may_write_of_temperatures(model: Model) -> None:
-    run = model.run_sync("Now", lark='start: "a[temperature=0.5]: b"', sampling=GREEDY)
-    assert run.text == "a[temperature=0.5]: b"
+    constraints: list[dict[str, Any]] = [{"vocab": own}, {"regex": "[a-z ]{20,60}"}]
+    for constraint in constraints:
+        step = Step(lambda _: feedback, every_k=2)
+        run = model.run("Now", max_tokens=40, sampling=Sampling(seed=2), step=step, **constraint)
+        with pytest.raises(RunError, match=re.escape(f"step 1: {said}")):
+            await written(run)
+        assert run.text
+        assert replayed(run.events) == run.text_bytes
 
 
 async def test_a_callback_may_end_the_run_or_raise(model: Model, own: WordList) -> None:
@@ -309,12 +303,6 @@ async def test_a_callback_may_end_the_run_or_raise(model: Model, own: WordList) 
     with pytest.raises(KeyError, match="mine"):
         await written(run)
     assert run.text
-
-
-def test_steps_need_something_that_ends_them() -> None:
-    for options in ({}, {"every_k": 0}, {"stop_strings": [""]}, {"stop_strings": "."}):
-        with pytest.raises(ValueError, match=r"every_k|stop_strings"):
-            Step(print, **options)
 
 
 def test_a_run_without_await_and_with_messages(model: Model, own: WordList) -> None:

@@ -1,40 +1,12 @@
 """Samples: seeds, temperatures, ends, and word lists."""
 
 import math
-from typing import Final
 
 import pytest
 import torch
 
-from tests.wordbound.lm.counting_lm import NUM_TOKENS, CountingLM
-from wordbound.lm.sampling import Sampling
-
-
-class Pairs:
-    """Texts of pairs of an even token and the odd one after it; 0 ends them."""
-
-    start: Final = ()
-    eos_token_ids = frozenset([0])
-
-    def mask(self, state: tuple[int, ...], tokens_left: int | None = None) -> torch.Tensor:
-        mask = torch.zeros(NUM_TOKENS, dtype=torch.bool)
-        if len(state) % 2:
-            mask[state[-1] + 1] = True
-        else:
-            mask[2::2] = tokens_left is None or tokens_left > 1
-            mask[0] = len(state) > 0
-        return mask
-
-    def next(self, state: tuple[int, ...], token: int) -> tuple[int, ...]:
-        return (*state, token)
-
-    def is_complete(self, state: tuple[int, ...]) -> bool:
-        return len(state) > 0 and len(state) % 2 == 0
-
-
-def assert_pairs(ids: list[int]) -> None:
-    assert len(ids) % 2 == 0
-    assert all(even % 2 == 0 and odd == even + 1 for even, odd in zip(ids[::2], ids[1::2], strict=True))
+from tests.wordbound.lm.counting_lm import CountingLM
+from wordbound.lm.programs import Sampling
 
 
 async def test_a_seed_gives_the_same_ids_again_and_another_one_others() -> None:
@@ -46,16 +18,11 @@ async def test_a_seed_gives_the_same_ids_again_and_another_one_others() -> None:
     assert await lm.sample([1], 20, []) != await lm.sample([1], 20, [])
 
 
-async def test_without_a_temperature_the_likeliest_token_is_taken() -> None:
+async def test_without_a_temperature_the_likeliest_token_is_taken_up_to_an_end_that_is_no_part_of_the_text() -> None:
     lm = CountingLM()
     ids = await lm.sample([1], 3, [], temperature=0)
     assert ids == [int(lm.next_token_logprobs_sync([1, *ids[:i]]).argmax()) for i in range(3)]
-
-
-async def test_a_text_ends_with_an_end_that_is_no_part_of_it() -> None:
-    lm = CountingLM()
-    [first, second, *_] = await lm.sample([1], 5, [], temperature=0)
-    assert await lm.sample([1], 5, [second], temperature=0) == [first]
+    assert await lm.sample([1], 5, [ids[1]], temperature=0) == ids[:1]
     assert await lm.sample([1], 0, []) == []
 
 
@@ -86,31 +53,9 @@ def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
         assert torch.allclose(found, want, atol=0.03)
 
 
-@pytest.mark.parametrize("max_tokens", [2, 3, 5, 8])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-async def test_a_sample_over_a_list_is_a_whole_text_of_it(max_tokens: int, temperature: float) -> None:
-    lm = CountingLM()
-    for seed in range(10):
-        ids = await lm.sample([1], max_tokens, [0], temperature, seed, vocab=Pairs())  # type: ignore[arg-type]
-        assert 2 <= len(ids) <= max_tokens
-        assert_pairs(ids)
-
-
-async def test_a_list_for_another_model_is_refused() -> None:
-    class Narrow(Pairs):
-        def mask(self, state: tuple[int, ...], tokens_left: int | None = None) -> torch.Tensor:
-            return super().mask(state, tokens_left)[:-1]
-
-    with pytest.raises(ValueError, match="give it this model's"):
-        await CountingLM().sample([1], 4, [0], vocab=Narrow())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("temperature", [-1.0, math.nan, math.inf])
-async def test_a_bad_temperature_is_refused(temperature: float) -> None:
-    with pytest.raises(ValueError, match="temperature must be a finite number of at least 0"):
-        await CountingLM().sample([1], 4, [0], temperature)
-
-
-async def test_a_bad_number_of_tokens_is_refused() -> None:
+async def test_bad_arguments_are_refused() -> None:
+    for temperature in (-1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="temperature must be a finite number of at least 0"):
+            await CountingLM().sample([1], 4, [0], temperature)
     with pytest.raises(ValueError, match="max_tokens must be at least 0, not -1"):
         await CountingLM().sample([1], -1, [0])

@@ -46,76 +46,52 @@ def small_tokenizer(decoder: Any, vocabulary: dict[str, int]) -> PreTrainedToken
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-def test_byte_level_tokens_spell_the_text(smollm2_path: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(smollm2_path)
-    assert_its_tokens_spell(tokenizer, TEXT)
-    assert_as_the_automaton_has_them(tokenizer)
-
-
-def test_pieces_of_a_large_vocabulary_spell_the_text(gemma_tokenizer_path: Path) -> None:
-    assert_its_tokens_spell(AutoTokenizer.from_pretrained(gemma_tokenizer_path), TEXT)
-
-
-def test_pieces_of_a_slow_tokenizer_spell_the_text(tmp_path: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(write_slow_tokenizer(tmp_path))
-    assert_its_tokens_spell(tokenizer, "naïve 東京")
-    assert_as_the_automaton_has_them(tokenizer)
-
-
-def test_special_tokens_have_the_bytes_of_their_text(smollm2_path: Path) -> None:
+def test_byte_level_tokens_and_pieces_of_fast_and_slow_tokenizers_spell_the_text(
+    smollm2_path: Path, gemma_tokenizer_path: Path, tmp_path: Path
+) -> None:
     tokenizer = AutoTokenizer.from_pretrained(smollm2_path)
     tokens, strings = decode_vocab(tokenizer)
     stop = tokenizer.convert_tokens_to_ids("<|im_end|>")
     assert (tokens[stop].byte_string, strings[stop]) == (b"<|im_end|>", "<|im_end|>")
+    assert_its_tokens_spell(AutoTokenizer.from_pretrained(gemma_tokenizer_path), TEXT)
+    slow = AutoTokenizer.from_pretrained(write_slow_tokenizer(tmp_path))
+    for one, text in ((tokenizer, TEXT), (slow, "naïve 東京")):
+        assert_its_tokens_spell(one, text)
+        assert_as_the_automaton_has_them(one)
 
 
-def test_a_piece_that_only_contains_the_name_of_a_byte_is_text() -> None:
-    tokenizer = small_tokenizer(decoders.ByteFallback(), {"<0x0A>": 0, "a<0x0A>": 1, "▁a": 2})
-    assert [token.byte_string for token in decode_vocab(tokenizer)[0]] == [b"\n", b"a<0x0A>", b" a"]
+BYTES = {f"<0x{byte:02X}>": byte for byte in range(256)} | {"▁a": 256}
+NESTED = decoders.Sequence([decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])])
 
 
-def test_an_id_without_a_token_has_no_bytes() -> None:
-    tokens, _ = decode_vocab(small_tokenizer(decoders.ByteLevel(), {"a": 0, "Ġb": 3}))
-    assert [token.byte_string for token in tokens] == [b"a", b"", b"", b" b"]
+def test_pieces_are_read_as_their_decoder_has_them_or_without_one_as_the_bytes_among_them_say() -> None:
+    for decoder, vocabulary, spelled in (
+        # A piece that only contains the name of a byte is text, and an id without a token has no bytes.
+        (decoders.ByteFallback(), {"<0x0A>": 0, "a<0x0A>": 1, "▁a": 2}, [b"\n", b"a<0x0A>", b" a"]),
+        (decoders.ByteLevel(), {"a": 0, "Ġb": 3}, [b"a", b"", b"", b" b"]),
+        (NESTED, BYTES, [*(bytes([byte]) for byte in range(256)), b" a"]),
+        (None, BYTES, [*(bytes([byte]) for byte in range(256)), b" a"]),
+    ):
+        assert [token.byte_string for token in decode_vocab(small_tokenizer(decoder, vocabulary))[0]] == spelled
+    for other in (decoders.WordPiece(), None):
+        with pytest.raises(ValueError, match="use a model whose tokenizer is one of them"):
+            decode_vocab(small_tokenizer(other, {"play": 0, "##ing": 1}))
 
 
 def test_bytes_that_are_no_text_have_the_string_that_is_asked_for() -> None:
     tokenizer = small_tokenizer(decoders.ByteLevel(), {"ĠÃ": 0})
     strings = {fallback: decode_vocab(tokenizer, fallback)[1] for fallback in ("tokenizer", "latin1", "replace")}
     assert strings == {"tokenizer": ["ĠÃ"], "latin1": [" Ã"], "replace": [" \N{REPLACEMENT CHARACTER}"]}
-
-
-def test_an_unknown_fallback_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="tokenizer, latin1, replace"):
         decode_vocab(None, "utf-8")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("decoder", [decoders.WordPiece(), None])
-def test_a_tokenizer_whose_pieces_do_not_say_their_bytes_is_refused(decoder: Any) -> None:
-    with pytest.raises(ValueError, match="use a model whose tokenizer is one of them"):
-        decode_vocab(small_tokenizer(decoder, {"play": 0, "##ing": 1}))
-
-
-def test_a_decoder_is_found_within_others() -> None:
-    vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)} | {"▁a": 256}
-    decoder = decoders.Sequence([decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])])
-    assert decode_vocab(small_tokenizer(decoder, vocabulary))[0][256].byte_string == b" a"
-
-
-def test_a_tokenizer_without_a_decoder_shows_what_it_is_by_its_bytes() -> None:
-    vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)} | {"▁a": 256}
-    assert decode_vocab(small_tokenizer(None, vocabulary))[0][256].byte_string == b" a"
-
-
-def test_a_number_of_numpy_is_an_id_and_a_text_is_none() -> None:
+def test_a_number_of_numpy_is_an_id_and_a_text_is_none_and_a_copy_is_of_its_class() -> None:
     token = Token(np.int64(7), b"a")  # type: ignore[arg-type]
     assert type(token.token_id) is int
     with pytest.raises(TypeError, match="token_id must be an int, not str"):
         Token("7", b"a")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="byte_string must be bytes, not str"):
         Token(7, "a")  # type: ignore[arg-type]
-
-
-def test_a_token_of_a_subclass_is_copied_as_one() -> None:
     copied = copy.deepcopy(Marked(3, b"a"))
     assert (type(copied), copied.token_id, copied.byte_string) == (Marked, 3, b"a")

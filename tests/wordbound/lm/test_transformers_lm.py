@@ -10,7 +10,6 @@ from transformers import MistralConfig, MistralForCausalLM
 
 from tests.vocab.decoding.tiny_models import tiny_model
 from wordbound.lm import AsyncTransformer
-from wordbound.lm.forwards import can_continue
 
 NUM_TOKENS = 300
 
@@ -78,10 +77,10 @@ def num_tokens_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("kv_cache_tokens", [0, 30, 4096])
 def test_rows_do_not_depend_on_the_batch_or_on_what_is_kept(kind: str, kv_cache_tokens: int) -> None:
     lm = transformer(kind, kv_cache_tokens=kv_cache_tokens)
-    assert can_continue(lm.model)
     for prefixes in batches(seed=kv_cache_tokens, num=6):
         assert_own_rows(lm, prefixes)
         assert num_cached(lm) <= kv_cache_tokens
+    assert kv_cache_tokens < 4096 or num_cached(lm)
 
 
 def test_a_batch_that_would_be_too_large_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,28 +93,27 @@ def test_a_batch_that_would_be_too_large_is_split(monkeypatch: pytest.MonkeyPatc
 def test_attention_that_adds_its_mask_gets_one(monkeypatch: pytest.MonkeyPatch) -> None:
     lm = transformer("gpt2")
     monkeypatch.setattr(lm.model.config, "_attn_implementation", "eager")
-    assert can_continue(lm.model)
     assert_own_rows(lm, batches(seed=2, num=1)[0])
+    assert num_cached(lm)
 
 
 def test_a_model_with_windows_reads_each_prefix_from_its_beginning() -> None:
     lm = windowed_transformer()
-    assert not can_continue(lm.model)
     for prefixes in batches(seed=3, num=3):
         assert_own_rows(lm, prefixes)
     start = [5, 6, 7, 8, 9, 10]
     lm.cache_kv(start)
-    lm.cache_kv(start[:2])
+    assert num_cached(lm) == 0
     assert_own_rows(lm, [start, [*start, 1], [*start, 1, 2, 3], [*start[:2], 4], [9]])
-    lm.clear_kv_cache()
-    assert_own_rows(lm, [[*start, 1]])
 
 
 def test_a_model_that_goes_on_wrongly_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama", NUM_TOKENS, 1)
     forward = model.forward
     monkeypatch.setattr(model, "forward", lambda *ids, attention_mask=None, **options: forward(*ids, **options))
-    assert not can_continue(model)
+    lm = AsyncTransformer(model, None)
+    lm.next_token_logprobs_sync([1, 2, 3])
+    assert num_cached(lm) == 0
 
 
 def test_a_model_that_computes_all_logits_is_asked_for_all() -> None:
@@ -165,20 +163,23 @@ def test_tokens_used_last_are_kept_and_pinned_ones_always(num_tokens_read: list[
     assert num_tokens_read == [1, 1, 11]
 
 
-def test_a_prompt_that_does_not_fit_cannot_be_pinned() -> None:
-    with pytest.raises(ValueError, match="raise kv_cache_tokens"):
-        transformer(kv_cache_tokens=3).cache_kv([1, 2, 3, 4])
-
-
-def test_what_is_pinned_is_found_by_walking() -> None:
+def test_what_is_pinned_is_found_by_walking_and_told_apart_and_what_does_not_fit_is_refused() -> None:
     lm = transformer()
     lm.next_token_logprobs_sync([1, 2, 3, 4])
     lm.cache_kv([1, 2])
     node, num_found, past, base = lm.walk_cache([1, 2, 3])
     assert (num_found, base, past.get_seq_length()) == (2, 2, 2)
     assert node.past_key_values is past
+    assert repr(lm.walk_cache([])[0]) == "[1: [2: *[]]]"
     lm.clear_kv_cache()
     assert lm.walk_cache([1, 2, 3])[1:] == (0, None, 0)
+    with pytest.raises(ValueError, match="raise kv_cache_tokens"):
+        transformer(kv_cache_tokens=3).cache_kv([1, 2, 3, 4])
+    # A prefix may be longer than the stack is deep.
+    last = root = type(node)()
+    for token in range(5000):
+        last = last.add_token(token)
+    assert "4999: []" in repr(root)
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "windowed"])
@@ -220,8 +221,5 @@ async def test_queries_of_programs_that_add_them_are_answered() -> None:
         lm.add_query([1], future, object())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="add_query adds one"):
         lm.queries = [(1,)]
-
-
-def test_a_prefix_longer_than_the_context_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 128"):
         transformer("gpt2").next_token_logprobs_sync([1] * 129)

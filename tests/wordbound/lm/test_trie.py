@@ -1,7 +1,6 @@
 """The weight of every prefix, against a sum over the tokens that begin with it."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
 
-from wordbound.lm import ParallelTokenCharacterTrie, Token, TokenCharacterTrie, decode_vocab
+from wordbound.lm import ParallelTokenCharacterTrie, Token, TokenCharacterTrie
 
 TRIES = [TokenCharacterTrie, ParallelTokenCharacterTrie]
 TINY = 1e-30
@@ -61,14 +59,9 @@ def test_each_prefix_weighs_what_the_tokens_do_that_begin_with_it(
     trie, weights = kind(tokens_of([word for word, _ in drawn])), [weight for _, weight in drawn]
     assert_weights(trie, weights, trie.weight_sum(weights), trie.weight_max(weights))
     rows = [weights, [2 * weight for weight in weights]]
-    for row, sums, largest in zip(rows, trie.batch_weight_sum(rows), trie.batch_weight_max(rows), strict=True):
+    # By their names in older programs.
+    for row, sums, largest in zip(rows, trie.batch_mass_sum(rows), trie.batch_mass_max(rows), strict=True):
         assert_weights(trie, row, sums, largest)
-
-
-def test_a_tiny_weight_beside_large_ones_keeps_its_digits() -> None:
-    trie = TokenCharacterTrie(tokens_of([b"a", b"ba", b"bb", b"c"]))
-    sums = trie.weight_sum(np.array([1.0, TINY, 2 * TINY, 1.0]))
-    assert sums[trie.children[trie.root][ord("b")]] == 3 * TINY
 
 
 @given(drawn=tokens_with_weights)
@@ -113,14 +106,11 @@ def test_words_of_other_letters_stand_beside_tokens() -> None:
     assert trie.weight_sum([0.5, 0.25, 0.125])[root[97]] == 0.625
 
 
-def test_tokens_with_equal_bytes_have_leaves_of_their_own_and_equal_words_are_refused() -> None:
+def test_tokens_with_equal_bytes_have_leaves_of_their_own_equal_words_are_refused_and_plain_bytes_deprecated() -> None:
     trie = TokenCharacterTrie([Token(5, b"a"), Token(7, b"a")])
     assert trie.word2leaf == {(b"a", 5): 0, (b"a", 7): 1}
     with pytest.raises(ValueError, match=r"Duplicate word in vocabulary: \(b'a', 5\)"):
         TokenCharacterTrie([Token(5, b"a"), Token(5, b"a")])
-
-
-def test_plain_bytes_are_deprecated() -> None:
     with pytest.warns(DeprecationWarning, match="pass the tokens of decode_vocab"):
         trie = TokenCharacterTrie([b"a", b"b"])
     assert trie.word2leaf == {b"a": 0, b"b": 1}
@@ -133,19 +123,17 @@ def test_weights_that_do_not_fit_are_refused_and_those_of_ids_without_tokens_lef
         trie.weight_sum([1.0])
     with pytest.raises(ValueError, match="give one row"):
         trie.weight_max([[1.0, 2.0]])
-    assert trie.weight_sum([1.0, 2.0, 4.0])[trie.root] == 3.0
+    assert (trie.mass_sum([1.0, 2.0, 4.0])[trie.root], trie.mass_max([1.0, 2.0])[trie.root]) == (3.0, 2.0)
     assert trie.batch_weight_sum([]).shape == (0, 5)
+    with pytest.raises(ValueError, match="'cpu', 'cuda' or None"):
+        ParallelTokenCharacterTrie([], device="tpu")
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int64])
-def test_weights_may_be_of_any_dtype(dtype: torch.dtype) -> None:
+def test_weights_may_be_of_any_dtype_and_views_and_need_a_gradient() -> None:
     trie = TokenCharacterTrie(tokens_of([b"a", b"b"]))
-    assert trie.weight_sum(torch.tensor([2, 3], dtype=dtype))[trie.root] == 5.0
-    assert trie.weight_max(torch.tensor([2, 3], dtype=dtype))[trie.root] == 3.0
-
-
-def test_rows_may_be_views_and_need_a_gradient() -> None:
-    trie = TokenCharacterTrie(tokens_of([b"a", b"b"]))
+    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int64):
+        assert trie.weight_sum(torch.tensor([2, 3], dtype=dtype))[trie.root] == 5.0
+        assert trie.weight_max(torch.tensor([2, 3], dtype=dtype))[trie.root] == 3.0
     batch = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     assert trie.weight_sum(batch[:, 1])[trie.root] == 6.0
     assert trie.batch_weight_sum(batch)[:, trie.root].tolist() == [3.0, 7.0]
@@ -160,33 +148,7 @@ def test_log_weights_have_a_largest_too(kind: Any) -> None:
     assert np.isnan(trie.weight_max([-3.0, np.nan, -5.0])[trie.root])
 
 
-def test_an_unknown_device_is_refused() -> None:
-    with pytest.raises(ValueError, match="'cpu', 'cuda' or None"):
-        ParallelTokenCharacterTrie([], device="tpu")
-
-
-def test_other_names_are_the_same() -> None:
-    trie, ws = TokenCharacterTrie(tokens_of([b"a", b"b"])), [1.0, 2.0]
-    assert np.array_equal(trie.mass_sum(ws), trie.weight_sum(ws))
-    assert np.array_equal(trie.mass_max(ws), trie.weight_max(ws))
-    assert np.array_equal(trie.batch_mass_sum([ws]), trie.batch_weight_sum([ws]))
-    assert np.array_equal(trie.batch_mass_max([ws]), trie.batch_weight_max([ws]))
-
-
-def test_the_prefixes_of_a_real_vocabulary_weigh_what_their_tokens_do(smollm2_path: Path) -> None:
-    tokens, _ = decode_vocab(AutoTokenizer.from_pretrained(smollm2_path))
-    weights = np.random.default_rng(0).lognormal(-10, 8, len(tokens))
-    trie = TokenCharacterTrie(tokens)
-    expected: dict[bytes, float] = {}
-    for token, weight in zip(tokens, weights, strict=True):
-        for end in range(len(token) + 1):
-            expected[token[:end]] = expected.get(token[:end], 0.0) + weight
-    sums = trie.weight_sum(weights)
-    assert {bytes(trie.node2prefix[node]): sums[node] for node in trie.ordering} == pytest.approx(expected, rel=1e-12)
-    assert np.array_equal(sums[: len(tokens)], weights)
-
-
-def test_a_trie_is_drawn_with_its_weights() -> None:
+def test_a_trie_is_drawn_with_its_weights_where_the_package_is(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("graphviz")
     trie = TokenCharacterTrie([Token(0, b"a"), End()])
     picture = trie.visualize(trie.weight_sum([0.25, 0.5])).source
@@ -195,9 +157,6 @@ def test_a_trie_is_drawn_with_its_weights() -> None:
     assert "#ff00ff" not in trie.visualize().source
     with pytest.raises(ValueError, match="give each one"):
         trie.visualize([1.0])
-
-
-def test_a_trie_is_not_drawn_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "graphviz", None)
     with pytest.raises(ImportError, match=r"pip install 'wordbound\[graphviz\]'"):
         TokenCharacterTrie([]).visualize()

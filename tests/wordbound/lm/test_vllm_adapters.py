@@ -1,7 +1,7 @@
 """LoRA adapters in a real vLLM engine, against merged weights in transformers."""
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import torch
@@ -15,8 +15,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 PREFIX = [5, 6, 7, 8, 9, 10, 11, *range(20, 60)]
 
 
+World: TypeAlias = tuple[dict[str, Any], dict[str | None, torch.Tensor]]
+
+
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str | None, torch.Tensor]]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """What the program found, and by adapter the row of merged weights."""
     folder = tmp_path_factory.mktemp("adapters")
     model = write_model(None, folder / "model")
@@ -38,46 +41,25 @@ def assert_close(row: torch.Tensor, expected: torch.Tensor) -> None:
     assert float((row - expected).abs().max()) < 1e-3
 
 
-@pytest.mark.parametrize("entry", ["in turn", "cached", "at once", "replaced"])
-def test_rows_are_those_of_merged_weights(
-    world: tuple[dict[str, Any], dict[str | None, torch.Tensor]], entry: str
-) -> None:
+def test_rows_and_scores_are_those_of_merged_weights_and_the_model_itself_stays_as_it_was(world: World) -> None:
     found, expected = world
-    for name, row in found[entry]:
-        assert_close(row, expected[name])
-
-
-def test_scores_are_those_of_the_adapter(world: tuple[dict[str, Any], dict[str | None, torch.Tensor]]) -> None:
-    found, expected = world
+    for entry in ("in turn", "cached", "at once", "replaced"):
+        for name, row in found[entry]:
+            assert_close(row, expected[name])
     for name, scores in found["scores"]:
         assert_close(scores, expected[name][3])
-
-
-def test_the_model_itself_stays_as_it_was(world: tuple[dict[str, Any], dict[str | None, torch.Tensor]]) -> None:
-    found, expected = world
     assert_close(found["before"], expected[None])
     assert_close(found["after"], expected[None])
 
 
-def test_who_waits_for_a_removed_adapter_gets_an_error(
-    world: tuple[dict[str, Any], dict[str | None, torch.Tensor]],
-) -> None:
+def test_errors_say_what_to_change(world: World) -> None:
     found, _ = world
     assert found["removed while it is asked for"]
     assert all("was removed or replaced" in message for message in found["removed while it is asked for"])
-
-
-def test_errors_say_what_to_change(world: tuple[dict[str, Any], dict[str | None, torch.Tensor]]) -> None:
-    errors = world[0]["errors"]
+    errors = found["errors"]
     assert "give engine_opts={'enable_lora': True}" in errors["not enabled"]
     assert "its rank is 32 and the engine's max_lora_rank 16: raise max_lora_rank" in errors["rank"]
     assert "2 adapters are loaded already: remove one, or raise max_cpu_loras" in errors["too many"]
-
-
-@pytest.mark.parametrize("name", [name for name in DAMAGES if name != "no folder"])
-def test_a_damaged_adapter_is_refused_before_the_engine_reads_it(
-    world: tuple[dict[str, Any], dict[str | None, torch.Tensor]], name: str
-) -> None:
-    message = world[0]["errors"][name]
-    assert re.search(DAMAGES[name][1], message)
-    assert "\n" not in message
+    # A damaged adapter is refused before the engine reads it.
+    for name, (_, said) in DAMAGES.items():
+        assert name == "no folder" or (re.search(said, errors[name]) and "\n" not in errors[name]), errors[name]

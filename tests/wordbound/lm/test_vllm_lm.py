@@ -80,12 +80,11 @@ def test_the_texts_beside_them_keep_to_their_list(found: dict[str, Any], shallow
             state = words.next(state, token)
 
 
-def test_scores_are_those_of_the_rows(found: dict[str, Any], expected: torch.Tensor, texts: list[list[int]]) -> None:
+def test_scores_are_those_of_the_rows_and_a_seed_gives_the_same_sample(
+    found: dict[str, Any], expected: torch.Tensor, texts: list[list[int]]
+) -> None:
     own = torch.stack([expected[place - 1, texts[0][place]] for place in range(8, 50)])
     assert torch.allclose(found["scores"], own, atol=1e-3)
-
-
-def test_a_seed_gives_the_same_sample(found: dict[str, Any]) -> None:
     assert found["sample"] == found["same sample"]
     assert len(found["sample"]) == 8
 
@@ -95,11 +94,10 @@ def test_who_gives_up_frees_the_engine_and_leaves_the_others_alone(found: dict[s
     assert found["unfinished"] == 0
 
 
-def test_a_text_that_grows_costs_a_token_at_each_step(found: dict[str, Any]) -> None:
+def test_a_text_that_grows_costs_a_token_at_each_step_and_what_prefixes_share_is_computed_once(
+    found: dict[str, Any],
+) -> None:
     assert found["grown"] == 1
-
-
-def test_what_new_prefixes_share_is_computed_once(found: dict[str, Any]) -> None:
     assert found["together"] == [40, 2, 2, 2, 2]
 
 

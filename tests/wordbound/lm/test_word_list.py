@@ -60,26 +60,20 @@ async def test_samples_are_texts_of_the_list_and_end_whole(own: WordList, model:
     judge = recogniser(tuple(OWN), len(OWN), "en", punctuation="standard")
     for max_tokens in (1, 2, 3, 7, 20):
         samples = await model.batch_sample([[1]] * 12, max_tokens, [], seed=5, vocab=own)
-        for ids in samples:
+        for ids in (*samples, await model.sample([1], max_tokens, [], temperature=0, vocab=own)):
             assert 1 <= len(ids) <= max_tokens
             text = model.tokenizer.decode(ids)
             assert judge.is_text(text), text
 
 
-async def test_a_built_in_list_holds_its_words_alone(model: MockAsyncLM) -> None:
-    words = WordList("en", 100, model)
-    assert words.n_words == 100
-    [ids] = await model.batch_sample([[1]], 30, [], seed=1, vocab=words)
-    assert "elephant" not in model.tokenizer.decode(ids)
-    with pytest.raises(ValueError, match="does not allow token"):
-        after(words, model, "The elephant")
-
-
-def test_words_are_added_and_left_out(model: MockAsyncLM) -> None:
+def test_a_list_holds_its_words_alone_and_those_that_are_added_without_those_left_out(model: MockAsyncLM) -> None:
     words = WordList("en", None, model, words=OWN, extra_words=["dragon"], exclude_words=["dog"])
     assert words.is_complete(after(words, model, "The dragon"))
-    with pytest.raises(ValueError, match="draw from mask"):
-        after(words, model, "The dog")
+    built_in = WordList("en", 100, model)
+    assert built_in.n_words == 100
+    for one, text in ((words, "The dog"), (built_in, "The elephant")):
+        with pytest.raises(ValueError, match=r"does not allow token .*: draw from mask"):
+            after(one, model, text)
 
 
 def test_a_text_ends_only_where_it_is_complete(own: WordList, model: MockAsyncLM) -> None:
@@ -114,42 +108,29 @@ def test_with_few_tokens_left_only_what_can_be_completed_comes(own: WordList, mo
     assert set(own.allowed(state, 1).tolist()) < set(own.allowed(state).tolist())
 
 
-async def test_a_budget_that_no_text_fits_is_an_error(model: MockAsyncLM) -> None:
-    words = WordList("en", None, model, words=["supercalifragilistic"])
-    with pytest.raises(ValueError, match="fits into 1 tokens: raise max_tokens"):
-        await model.sample([1], 1, [], vocab=words)
-
-
-async def test_masks_of_another_model_are_refused(own: WordList) -> None:
+async def test_a_bad_list_or_one_of_another_model_is_an_error_that_says_why(own: WordList, model: MockAsyncLM) -> None:
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({"n_words": 0}, "n_words must be at least 1"),
+        ({"lang": None}, "name a language"),
+        ({"lang": "xx"}, "xx"),
+        ({"lang": "km"}, "without spaces"),
+        ({"words": ["two\nlines"]}, "control character"),
+        ({"extra_words": ["a", "of"], "exclude_words": ["Of"]}, "take it out of one"),
+        ({"punctuation": "none", "end": "sentence"}, "needs sentence marks"),
+        ({"model": MockAsyncLM(None, 10)}, "no tokenizer"),
+    ]
+    for arguments, message in bad:
+        with pytest.raises((ValueError, VocabularyError), match=message):
+            WordList(**{"lang": "en", "n_words": 5, "model": model, **arguments})
     with pytest.raises(ValueError, match="give it this model's"):
         await MockAsyncLM(None, 10).sample([1], 3, [], vocab=own)
+    long = WordList("en", None, model, words=["supercalifragilistic"])
+    with pytest.raises(ValueError, match="fits into 1 tokens: raise max_tokens"):
+        await model.sample([1], 1, [], vocab=long)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"lang": "en", "n_words": 0}, "n_words must be at least 1"),
-        ({"lang": None, "n_words": 5}, "name a language"),
-        ({"lang": "xx", "n_words": 5}, "xx"),
-        ({"lang": "km", "n_words": 5}, "without spaces"),
-        ({"lang": "en", "n_words": 5, "words": ["two\nlines"]}, "control character"),
-        ({"lang": "en", "n_words": 5, "extra_words": ["a", "of"], "exclude_words": ["Of"]}, "take it out of one"),
-        ({"lang": "en", "n_words": 5, "punctuation": "none", "end": "sentence"}, "needs sentence marks"),
-    ],
-)
-def test_a_bad_list_is_an_error_that_says_why(model: MockAsyncLM, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, VocabularyError), match=message):
-        WordList(model=model, **arguments)
-
-
-def test_a_model_without_a_tokenizer_cannot_spell() -> None:
-    with pytest.raises(ValueError, match="no tokenizer"):
-        WordList("en", 10, MockAsyncLM(None, 10))
-
-
-@pytest.mark.parametrize(
-    ("lang", "words", "extra_words"),
-    [("zh", None, ("小虎队",)), ("th", None, ()), ("ja", ("犬", "が", "好き", "小虎隊"), ()), ("zh-Hant", None, ())],
+    ("lang", "words", "extra_words"), [("zh", None, ("小虎队",)), ("ja", ("犬", "が", "好き", "小虎隊"), ())]
 )
 def test_texts_without_spaces_have_listed_segments_only(
     model: MockAsyncLM, lang: str, words: tuple[str, ...] | None, extra_words: tuple[str, ...]

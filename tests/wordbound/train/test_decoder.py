@@ -13,41 +13,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from wordbound.train.__main__ import main
-from wordbound.train.decoder import train_decoder
-from wordbound.train.options import DecoderConfig, TrainError
+from wordbound.train import DecoderConfig, TrainError, main, train_decoder
 
-TINY: dict[str, Any] = {
-    "vocab_size": 300,
-    "hidden_size": 32,
-    "num_layers": 1,
-    "num_heads": 1,
-    "context": 16,
-    "epochs": 2,
-    "batch_size": 8,
-    "sample_tokens": 8,
-}
+TINY: dict[str, Any] = {"vocab_size": 300, "hidden_size": 32, "num_layers": 1, "num_heads": 1, "context": 16}
+TINY |= {"epochs": 2, "batch_size": 8, "sample_tokens": 8}
 WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "mat",
-    "and",
-    "saw",
-    "one",
-    "old",
-    "dog",
-    "that",
-    "ran",
-    "to",
-    "its",
-    "house",
-    "in",
-    "the",
-    "rain",
-]
+    "the", "cat", "sat", "on", "a", "mat", "and", "saw", "one", "old", "dog", "that", "ran", "to", "its", "house", "in",
+    "the", "rain",
+]  # fmt: skip
 
 
 class StoppedError(Exception):
@@ -107,24 +80,17 @@ def test_it_learns_and_writes_a_folder_that_transformers_loads(text: Path) -> No
     assert model.config.vocab_size == len(tokenizer)
     assert model.config.max_position_embeddings == tokenizer.model_max_length == 16
     assert not (config.output / "checkpoint.pt").exists()
-
-
-def test_the_vocabulary_has_all_bytes(text: Path) -> None:
-    config = config_of(text, epochs=1)
-    train(config)
-    tokenizer = AutoTokenizer.from_pretrained(config.output)
+    # The vocabulary has all bytes, and a question is a line before its answer.
     for odd in ("żółć 🙂 日本", "".join(map(chr, range(1, 300)))):
         assert tokenizer.decode(tokenizer.encode(odd)) == odd
-
-
-def test_a_question_is_a_line_before_its_answer(text: Path) -> None:
-    config = config_of(text, epochs=1)
-    train(config)
-    tokenizer = AutoTokenizer.from_pretrained(config.output)
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "the cat"}], tokenize=False, add_generation_prompt=True
-    )
+    question = [{"role": "user", "content": "the cat"}]
+    prompt = tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True)
     assert prompt == "<|endoftext|>the cat\n"
+    # One that is done is not trained again.
+    before = (config.output / "model.safetensors").stat().st_mtime_ns
+    again = train(config)
+    assert [line for line in again if line.startswith("epoch")] == [line for line in lines if line.startswith("epoch")]
+    assert (config.output / "model.safetensors").stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("stop_at", ["epoch 1", "epoch 2"])
@@ -142,15 +108,6 @@ def test_a_stopped_training_ends_as_one_that_was_not(text: Path, stop_at: str) -
     expected = weights(whole)
     for name, tensor in weights(config).items():
         assert torch.equal(tensor, expected[name])
-
-
-def test_one_that_is_done_is_not_trained_again(text: Path) -> None:
-    config = config_of(text)
-    lines = train(config)
-    before = (config.output / "model.safetensors").stat().st_mtime_ns
-    again = train(config)
-    assert [line for line in again if line.startswith("epoch")] == [line for line in lines if line.startswith("epoch")]
-    assert (config.output / "model.safetensors").stat().st_mtime_ns == before
 
 
 def test_other_settings_or_another_text_are_refused(text: Path) -> None:
@@ -177,56 +134,42 @@ def test_a_folder_of_something_else_is_not_written_into(text: Path) -> None:
         train(config)
 
 
-@pytest.mark.parametrize("name", ["training.json", "checkpoint.pt"])
-def test_damaged_files_are_named(text: Path, name: str) -> None:
+def test_damaged_files_are_named(text: Path) -> None:
     config = config_of(text)
     with pytest.raises(StoppedError):
         train(config, "epoch 1")
-    (config.output / name).write_bytes(b"{")
-    with pytest.raises(TrainError, match=f"{name} is damaged"):
-        train(config)
+    for name in ("checkpoint.pt", "training.json"):
+        (config.output / name).write_bytes(b"{")
+        with pytest.raises(TrainError, match=f"{name} is damaged"):
+            train(config)
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "has no text"),
-        (b" \n\n \n", "has no text"),
-        (b"too short", "has .* tokens, and these settings need about"),
-        (b"text\n" * 3 + b"\0", "byte 15 is a NUL"),
-        ("zwölf ".encode() + b"\xff", "byte 7 is no UTF-8"),
-        ("zwölf".encode("latin-1"), "byte 2 is no UTF-8"),
-        # Cut inside a character, at its end and at the end of a chunk.
-        ("zwö".encode()[:-1], "byte 2 is no UTF-8"),
-        (b"a" * ((1 << 20) - 1) + b"\xc3\x28", "byte 1048575 is no UTF-8"),
-    ],
-)
-def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
+NO_TEXTS: list[tuple[bytes, str]] = [
+    (b"", "has no text"),
+    (b" \n\n \n", "has no text"),
+    (b"too short", "has .* tokens, and these settings need about"),
+    (b"text\n" * 3 + b"\0", "byte 15 is a NUL"),
+    ("zwölf ".encode() + b"\xff", "byte 7 is no UTF-8"),
+    ("zwölf".encode("latin-1"), "byte 2 is no UTF-8"),
+    # Cut inside a character, at its end and at the end of a chunk.
+    ("zwö".encode()[:-1], "byte 2 is no UTF-8"),
+    (b"a" * ((1 << 20) - 1) + b"\xc3\x28", "byte 1048575 is no UTF-8"),
+]
+
+
+def test_what_is_no_text_or_setting_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "text.txt"
-    file.write_bytes(data)
-    with pytest.raises(TrainError, match=message):
-        train(config_of(file))
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainError, match="there is no file"):
-        train(config_of(tmp_path / "none"))
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("epochs", 0),
-        ("vocab_size", 256),
-        ("vocab_size", 65537),
-        ("hidden_size", 48),
-        ("held_out", 0.0),
-        ("learning_rate", float("nan")),
-    ],
-)
-def test_a_setting_out_of_its_range_is_named(tmp_path: Path, name: str, value: float) -> None:
-    with pytest.raises(TrainError, match=name):
-        config_of(tmp_path / "text.txt", **{name: value})
+        train(config_of(file))
+    for data, message in NO_TEXTS:
+        file.write_bytes(data)
+        with pytest.raises(TrainError, match=message):
+            train(config_of(file))
+    out_of_range: dict[str, list[float]] = {"epochs": [0], "vocab_size": [256, 65537], "hidden_size": [48]}
+    for name, values in (out_of_range | {"held_out": [0.0], "learning_rate": [float("nan")]}).items():
+        for value in values:
+            with pytest.raises(TrainError, match=name):
+                config_of(file, **{name: value})
 
 
 def test_of_a_huge_file_only_the_beginning_is_read(text: Path) -> None:

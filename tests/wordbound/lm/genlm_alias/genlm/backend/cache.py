@@ -1,3 +1,0 @@
-from wordbound.lm.cache import OutputCache, TokenTrie
-
-__all__ = ["OutputCache", "TokenTrie"]

@@ -1,3 +1,0 @@
-from wordbound.lm import AsyncTokenCharacterTrie, ParallelTokenCharacterTrie, TokenCharacterTrie
-
-__all__ = ["AsyncTokenCharacterTrie", "ParallelTokenCharacterTrie", "TokenCharacterTrie"]
