@@ -1,11 +1,14 @@
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import recogniser
 from tests.vocab.toys import STOP, allowed_tokens, matcher_of, toy_states
+from vocab.errors import ListTooLargeError
 from vocab.options import Case, ListOptions
+from vocab.text.changes import ListChanges
 
 PIECES = ["é", "É", "ß", "—", "’", " a", " b", ". ", '."', "...", "\n\n", " (", ").", "'s", "’s"]
 """Tokens of marks and of words, and characters of more than one byte, so that a walk need not stop inside one."""
@@ -21,6 +24,13 @@ WORDS = st.lists(
     max_size=6,
     unique=True,
 )
+
+
+def test_runs_of_marks_of_a_list_and_of_added_words_are_bounded_together() -> None:
+    words, added = ([f"a{chr(first + number)}" for number in range(160)] for first in (0x2190, 0x2300))
+    assert toy_states(words) and toy_states(added)
+    with pytest.raises(ListTooLargeError, match="runs of marks"):
+        toy_states(words, changes=ListChanges(tuple(added)))
 
 
 def test_states_have_the_same_numbers_each_time() -> None:
