@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from vocab.arrays.kernels import Int32Array
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.decoding.ends import Ending
+from vocab.decoding.ends import Ending as Ending
 from vocab.marks import APOSTROPHES
 from vocab.matching.mask_kernels import set_token_bits
 from vocab.matching.matcher import Matcher

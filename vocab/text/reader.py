@@ -28,7 +28,7 @@ from vocab.text.forms import (
 )
 from vocab.text.gaps.automaton import build_gap_automaton, last_word, place_after
 from vocab.text.table import NO_RANK, FormTable, code_points
-from vocab.text.words import Dictionary
+from vocab.text.words import Dictionary as Dictionary
 
 UNKNOWN_FOLLOWING: Final = "\uffff"
 """Text that followed and is not known: it may have continued the word, so the word counts as cut. No text has it."""

@@ -12,7 +12,8 @@ from deployments.replica.word_tools import rewrite
 from tests.deployments.replica.toy_engine import Said
 from tests.deployments.replica.world import ReplicaWorld, read, refusal
 from vocab.lists.wordlists import WordList
-from vocab.text.words import ListSegments
+from vocab.options import DEFAULT_OPTIONS
+from vocab.text.checker import TextChecker
 
 WORDS = (
     "the", "a", "an", "cat", "dog", "apple", "ate", "eat", "eats", "big", "it", "was", "buy", "bought", "and", "sat",
@@ -247,8 +248,10 @@ async def test_other_words_stand_as_words_in_the_place_of_one(chinese: Tools) ->
     result = await chinese.one("swap", text="我们去动物园。", start=3, end=6)
     assert (result["word"], result["data"][0]["word"]) == ("动物园", "大学")
     assert result["data"][0]["text"] == "我们去大学。"
-    segments = ListSegments(WordList("zh", CHINESE, "file"), len(CHINESE), "longest")
-    assert all(segments.has_word("我们去", entry["word"], "。") for entry in result["data"])
+    checker = TextChecker(WordList("zh", CHINESE, "file"), DEFAULT_OPTIONS, len(CHINESE))
+    for entry in result["data"]:
+        report = checker.check(entry["text"])
+        assert entry["word"] in map(report.spelling, report.words)
 
 
 async def test_what_is_no_word_of_the_dictionary_is_not_swapped(chinese: Tools) -> None:

@@ -12,11 +12,13 @@ from tests.vocab.text.test_lark import tokenizer
 from vocab.lists.wordlists import WordList
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
-from vocab.text.changes import ListChanges
+from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checker import TextChecker
 from vocab.text.ebnf import ebnf_to_lark
 from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
+
+FULL = ListOptions(punctuation="full")
 
 DUTCH = ("ijs", "ij", "bij", "IJsland", "i", "zee", "Jan")
 IJ_ALLOWED = ("IJs bij ijs", "IJ", "IJsland. Bij ij", "I ijs", "IJzer. Zee", "ijs. IJs", "Jan—ijs")
@@ -30,15 +32,30 @@ STOPS_ALLOWED = (
 STOPS_REFUSED = ("mr. Fox", "e.g", "the cat, e.g The", "e.g. The", "e. g.", "the cat ran etc.the", ".etc")
 
 
-def assert_all_agree(lang: str, listed: tuple[str, ...], extra: tuple[str, ...], texts: dict[str, bool]) -> None:
-    word_list, changes = WordList(lang, listed, "inline"), ListChanges(extra)
-    options, n_words = ListOptions(punctuation="full"), len(listed)
+def assert_all_agree(
+    word_list: WordList,
+    texts: dict[str, bool],
+    changes: ListChanges = NO_CHANGES,
+    *,
+    n_words: int = 99,
+    options: ListOptions = FULL,
+    possessive: bool = False,
+) -> None:
+    """Masks, reader, EBNF and Lark say of each text what the judge says, which knows whether words take an s."""
     states = ListStates.of(word_list, options, SPELLER, n_words, changes)
     reader = TextReader(word_list, options, n_words, changes=changes)
     ebnf = write_ebnf(word_list, options, n_words, changes)
     grammar = xgrammar.GrammarCompiler(XGRAMMAR_BYTES, max_threads=1).compile_grammar(ebnf)
     lark = llguidance.LLMatcher(tokenizer(), llguidance.grammar_from("lark", ebnf_to_lark(ebnf)))
-    judge = Recogniser(listed, n_words, lang, punctuation="full", extra_words=extra)
+    judge = Recogniser(
+        word_list.words,
+        n_words,
+        word_list.lang,
+        punctuation=options.punctuation,
+        possessive=possessive,
+        extra_words=changes.extra_words,
+        exclude_words=changes.exclude_words,
+    )
     for text, allowed in texts.items():
         oracle, spelled = xgrammar.GrammarMatcher(grammar), list(text.encode())
         lark.reset()
@@ -55,7 +72,7 @@ def assert_all_agree(lang: str, listed: tuple[str, ...], extra: tuple[str, ...],
 
 def test_all_agree_that_dutch_ij_has_one_capital() -> None:
     texts = {**dict.fromkeys(IJ_ALLOWED, True), **dict.fromkeys(IJ_REFUSED, False)}
-    assert_all_agree("nl", DUTCH, ("ijzer",), texts)
+    assert_all_agree(WordList("nl", DUTCH, "inline"), texts, ListChanges(("ijzer",)))
     for text, allowed in texts.items():
         unlisted = unlisted_words(text, "nl", len(DUTCH), DUTCH, extra_words=("ijzer",), case="sentence")
         assert (not unlisted) == allowed, text
@@ -69,12 +86,13 @@ def test_all_agree_that_dutch_ij_has_one_capital() -> None:
 @pytest.mark.parametrize("lang", ["de", "en", "tr"])
 def test_elsewhere_ij_is_two_letters(lang: str) -> None:
     capital = "İjs" if lang == "tr" else "Ijs"
-    assert_all_agree(lang, ("ijs", "bij"), (), {capital: True, "IJs": False, f"{capital} bij": True})
+    word_list = WordList(lang, ("ijs", "bij"), "inline")
+    assert_all_agree(word_list, {capital: True, "IJs": False, f"{capital} bij": True})
 
 
 def test_all_agree_where_the_full_stop_of_an_abbreviation_ends_a_sentence() -> None:
     texts = {**dict.fromkeys(STOPS_ALLOWED, True), **dict.fromkeys(STOPS_REFUSED, False)}
-    assert_all_agree("en", ENGLISH, (), texts)
+    assert_all_agree(WordList("en", ENGLISH, "inline"), texts)
     for text in (*STOPS_ALLOWED, *STOPS_REFUSED[:3]):
         # The checker of words is more generous with what stands around a full stop.
         unlisted = unlisted_words(text, "en", len(ENGLISH), ENGLISH, case="sentence")

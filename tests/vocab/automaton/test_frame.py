@@ -1,26 +1,17 @@
 import random
-import sys
-from collections.abc import Callable
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import recogniser
-from tests.vocab.toys import STOP, allowed_tokens, matcher_of, toy_states, toy_tokenizer
-from vocab.automaton.compiled_list import Root
-from vocab.automaton.frame import build_frame
-from vocab.automaton.frame_tokens import FrameTokens
-from vocab.automaton.tokenizer import TokenizerFacts
+from tests.vocab.toys import STOP, allowed_tokens, matcher_of, toy_states
 from vocab.errors import ListTooLargeError
 from vocab.options import Case, ListOptions
-from vocab.text.gaps.automaton import build_gap_automaton
+from vocab.text.changes import ListChanges
 
-PLAIN = (Root(), Root(" "))
 PIECES = ["é", "É", "ß", "—", "’", " a", " b", ". ", '."', "...", "\n\n", " (", ").", "'s", "’s"]
 """Tokens of marks and of words, and characters of more than one byte, so that a walk need not stop inside one."""
-TOKENS = FrameTokens.of(toy_tokenizer(PIECES))
 
 WORDS = st.lists(
     st.one_of(
@@ -35,63 +26,27 @@ WORDS = st.lists(
 )
 
 
-@pytest.mark.parametrize(
-    ("options", "below"),
-    [
-        (ListOptions(punctuation="basic"), 60),
-        (ListOptions(punctuation="full"), 120),
-        (ListOptions(punctuation="full", numbers=True, layout="lines", end="sentence"), 200),
-        # States that go on alike share their states inside a character.
-        (ListOptions(), 2 * len(build_gap_automaton(ListOptions(), "en").states)),
-    ],
-)
-def test_a_frame_is_small(options: ListOptions, below: int) -> None:
-    assert build_frame(options, "any", "en", PLAIN, TOKENS).num_states < below
-
-
-def num_calls(function: Callable[[], object]) -> int:
-    """How many Python functions are called; it is all work that grows with a list's marks."""
-    num = 0
-
-    def count(_: object, event: str, __: object) -> None:
-        nonlocal num
-        num += event == "call"
-
-    sys.setprofile(count)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return num
-
-
-def test_many_runs_of_marks_take_work_for_each_place_where_words_begin_or_are_refused_early() -> None:
-    roots = tuple(Root(lead, "", tail, 0) for tail in map(chr, range(0x2190, 0x2190 + 80)) for lead in ("", " "))
-    num_ways = sum(map(len, build_frame(ListOptions(), "any", "es", roots, TOKENS).ways))
-    assert num_ways > 20_000
-    assert num_calls(lambda: build_frame(ListOptions(), "any", "es", roots, TOKENS)) < 20 * num_ways
-    alike = tuple(Root("", "«" * 30 + chr(0x2190 + number), "", 0) for number in range(400))
-
-    def build() -> None:
-        with pytest.raises(ListTooLargeError, match="runs of marks"):
-            build_frame(ListOptions(), "any", "fr", alike, TOKENS)
-
-    assert num_calls(build) < 500_000
+def test_runs_of_marks_of_a_list_and_of_added_words_are_bounded_together() -> None:
+    words, added = ([f"a{chr(first + number)}" for number in range(160)] for first in (0x2190, 0x2300))
+    assert toy_states(words) and toy_states(added)
+    with pytest.raises(ListTooLargeError, match="runs of marks"):
+        toy_states(words, changes=ListChanges(tuple(added)))
 
 
 def test_states_have_the_same_numbers_each_time() -> None:
-    roots = (*PLAIN, Root("", "", ".", 0), Root("", "(", ")", 1), Root("'"))
-    first, second = (build_frame(ListOptions(numbers=True), "sentence", "fr", roots, TOKENS) for _ in range(2))
-    assert first.ways == second.ways
-    for name in ("tokens", "targets", "after", "modes"):
-        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-
-
-def test_tokens_without_letters_are_the_frames() -> None:
-    own = [*map(str.encode, (".", " ", "1,", "'s", "’s", "s")), "“".encode()[:2]]
-    others = map(str.encode, ("a", " a", "s.", "ss", "as", "ñ", " " * 40, ""))
-    tokens = FrameTokens.of(TokenizerFacts((*own, *others)))
-    assert tokens.ids.tolist() == list(range(len(own)))
+    """A text's state is sent to other processes, which have states of their own."""
+    words, options = ["l'", "(a)", "b.", "'tis"], ListOptions(numbers=True, case="sentence")
+    (first, facts), (second, _) = (toy_states(words, PIECES, lang="fr", options=options) for _ in range(2))
+    for seed in range(20):
+        walk, matchers = random.Random(seed), (matcher_of(first), matcher_of(second))
+        for _ in range(20):
+            ours, theirs = (allowed_tokens(matcher, len(facts)) for matcher in matchers)
+            assert ours == theirs
+            token = walk.choice(sorted(ours))
+            assert all(matcher.accept_token(token) for matcher in matchers)
+            assert matchers[0].state == matchers[1].state
+            if token == STOP:
+                break
 
 
 @settings(max_examples=settings().max_examples, deadline=None)

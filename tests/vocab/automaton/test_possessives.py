@@ -1,15 +1,11 @@
 """The English possessive by a table: what masks, reader, checker, EBNF and Lark allow, and both independent judges."""
 
-import llguidance
 import pytest
-import xgrammar
 
 from tests.checker import unlisted_words
 from tests.possessives import WITHOUT_POSSESSIVE, may_take_possessive
-from tests.recogniser import Recogniser
+from tests.vocab.automaton.test_capitals_and_stops import assert_all_agree
 from tests.vocab.automaton.test_random_lists import BYTES, SPELLER, read_bytes
-from tests.vocab.text.test_grammar import BYTES as XGRAMMAR_BYTES
-from tests.vocab.text.test_lark import tokenizer
 from vocab.automaton.overlay import build_overlay
 from vocab.automaton.trie_builder import build_words, words_digest
 from vocab.lists.wordlists import Source, WordList, load_word_list
@@ -17,10 +13,7 @@ from vocab.matching.states import ListStates
 from vocab.options import ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 from vocab.text.checker import TextChecker
-from vocab.text.ebnf import ebnf_to_lark
 from vocab.text.forms import takes_possessive
-from vocab.text.grammar import write_ebnf
-from vocab.text.reader import TextReader
 
 LISTED = ("I", "the", "it", "it's", "of", "go", "cat", "one", "other", "in front of", "May", "may", "dog")
 N_WORDS = 12
@@ -54,30 +47,10 @@ def test_all_agree_which_words_take_an_s(
 ) -> None:
     word_list = WordList("en", LISTED, source)
     options = ListOptions(punctuation=punctuation, possessive=asked)
-    states = ListStates.of(word_list, options, SPELLER, N_WORDS, CHANGES)
-    reader = TextReader(word_list, options, N_WORDS, changes=CHANGES)
     checker = TextChecker(word_list, options, N_WORDS, CHANGES)
-    ebnf = write_ebnf(word_list, options, N_WORDS, CHANGES)
-    grammar = xgrammar.GrammarCompiler(XGRAMMAR_BYTES, max_threads=1).compile_grammar(ebnf)
-    lark = llguidance.LLMatcher(tokenizer(), llguidance.grammar_from("lark", ebnf_to_lark(ebnf)))
     added, left_out = CHANGES.extra_words, CHANGES.exclude_words
-    judge = Recogniser(
-        LISTED, N_WORDS, "en", punctuation=punctuation, possessive=has_it, extra_words=added, exclude_words=left_out
-    )
-    for texts, allowed in ((ALWAYS, True), (WITH_POSSESSIVE, has_it), (NEVER, False)):
-        for text in texts:
-            oracle, spelled = xgrammar.GrammarMatcher(grammar), list(text.encode())
-            lark.reset()
-            verdicts = {
-                "definition": judge.is_text(text),
-                "mask": read_bytes(states, BYTES, text)[1],
-                "reader": reader.is_text(text),
-                "ebnf": oracle.accept_string(text) and oracle.is_completed(),
-                "lark": lark.validate_tokens(spelled) == len(spelled)
-                and lark.consume_tokens(spelled)
-                and lark.is_accepting(),
-            }
-            assert verdicts == dict.fromkeys(verdicts, allowed), text
+    verdicts = dict.fromkeys(ALWAYS, True) | dict.fromkeys(WITH_POSSESSIVE, has_it) | dict.fromkeys(NEVER, False)
+    assert_all_agree(word_list, verdicts, CHANGES, n_words=N_WORDS, options=options, possessive=has_it)
     for texts, allowed in ((ALWAYS, True), (WITH_POSSESSIVE, has_it), (NEVER[:10], False)):
         for text in texts:
             assert (not checker.check(text).not_allowed) == allowed, text

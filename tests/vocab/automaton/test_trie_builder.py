@@ -1,11 +1,9 @@
-from collections.abc import Sequence
-
 import pytest
 
 from tests.vocab.toys import can_spell, states_of, toy_speller, toy_states, toy_tokenizer, toy_words, word_list
 from vocab.automaton import trie_builder
-from vocab.automaton.compiled_list import NEVER, POSSESSIVE
-from vocab.automaton.tokenizer import Speller, TokenizerFacts, byte_speller
+from vocab.automaton.compiled_list import POSSESSIVE
+from vocab.automaton.tokenizer import TokenizerFacts, byte_speller
 from vocab.automaton.trie_builder import build_words, words_digest
 from vocab.errors import EmptyWordListError, ListTooLargeError
 from vocab.lists.wordlists import WordList, load_word_list
@@ -80,57 +78,30 @@ def test_a_list_with_too_many_nodes_is_refused(monkeypatch: pytest.MonkeyPatch) 
         build_words(load_word_list("es", None).up_to(1000), byte_speller())
 
 
-def asked_of(speller: Speller, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts that the speller is asked for from now on, once its own questions are answered."""
-    asked: list[str] = []
-    spell = speller.spell
-    _ = speller.leads, speller.lone_tokens, speller.possessives
-
-    def spell_and_note(texts: Sequence[str]) -> list[list[int] | None]:
-        asked.extend(texts)
-        return spell(texts)
-
-    monkeypatch.setattr(speller, "spell", spell_and_note)
-    return asked
-
-
-def test_a_word_that_cannot_be_spelled_does_not_have_the_others_spelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_that_cannot_be_spelled_leaves_nothing_of_itself() -> None:
     speller = toy_speller(toy_tokenizer([" sol"], lacking="ñ".encode()[1:]))
-    asked = asked_of(speller, monkeypatch)
     words = build_words(WordList("en", ("sol", "niño", "Mar", "mar", "l'a"), "inline"), speller)
     assert words.dropped_words == ("niño",)
-    assert len(asked) == len(set(asked))
-    [kept] = {tuple(words.ranks[:, words.roots[root]]) for root in words.roots if root != POSSESSIVE}
-    assert kept == (NEVER, NEVER)
     without = build_words(WordList("en", ("sol", "Mar", "mar", "l'a"), "inline"), speller, has_capitals=True)
     assert (without.roots, without.ranks.tolist()) == (words.roots, words.ranks.tolist())
 
 
-def test_a_list_with_too_many_runs_of_marks_is_refused_before_it_is_spelled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_with_too_many_runs_of_marks_is_refused() -> None:
     words = tuple("a" + mark for mark in map(chr, range(0x2190, 0x2400)))
-    speller = byte_speller()
-    asked = asked_of(speller, monkeypatch)
     with pytest.raises(ListTooLargeError, match="runs of marks"):
-        build_words(WordList("und", words, "inline"), speller)
-    assert not asked
-    assert build_words(WordList("und", words[:100], "inline"), speller)
+        build_words(WordList("und", words, "inline"), byte_speller())
+    assert build_words(WordList("und", words[:100], "inline"), byte_speller())
 
 
-@pytest.mark.parametrize(("max_work", "num_asked"), [(31, 0), (63, 4), (71, 8), (72, 8)])
-def test_a_list_that_takes_too_much_work_is_refused_as_soon_as_that_is_known(
-    monkeypatch: pytest.MonkeyPatch, max_work: int, num_asked: int
-) -> None:
+def test_a_list_that_takes_too_much_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 16 letters, a token each: 32 alone, and with four blanks 40 more."""
-    monkeypatch.setattr(trie_builder, "MAX_OWN_WORK", max_work)
-    speller = byte_speller()
-    asked = asked_of(speller, monkeypatch)
     listed = WordList("und", tuple(letter * 4 for letter in "ABCD"), "inline")
-    if max_work == 72:
-        assert build_words(listed, speller)
-    else:
+    for max_work in (31, 63, 71):
+        monkeypatch.setattr(trie_builder, "MAX_OWN_WORK", max_work)
         with pytest.raises(ListTooLargeError, match=f"more than {max_work} characters and tokens"):
-            build_words(listed, speller)
-    assert len(asked) == num_asked
+            build_words(listed, byte_speller())
+    monkeypatch.setattr(trie_builder, "MAX_OWN_WORK", 72)
+    assert build_words(listed, byte_speller())
 
 
 def test_a_list_is_compiled_alike_each_time_and_its_digest_names_what_it_is_made_of() -> None:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tests.vocab.toys import STOP, toy_speller, toy_tokenizer, word_list
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.decoding.ends import Ending
-from vocab.decoding.retry import MAX_TRIES, Draw, Retry, letter_tokens
+from vocab.decoding.retry import MAX_TRIES, Draw, Ending, Retry, letter_tokens
 from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions

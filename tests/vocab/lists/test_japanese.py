@@ -2,8 +2,8 @@
 
 import pytest
 
-from vocab.lists.japanese import forms_of, lemmas_of_forms
 from vocab.lists.lemmas import group_by_lemma
+from vocab.lists.levels import LevelRow, with_japanese_forms
 from vocab.lists.wordlists import WordList, load_word_list, reference_dictionary
 
 
@@ -25,7 +25,8 @@ from vocab.lists.wordlists import WordList, load_word_list, reference_dictionary
     ],
 )
 def test_a_word_has_those_of_its_forms_that_are_listed(word: str, forms: str) -> None:
-    assert set(forms_of(word, {*forms.split(), word, "犬", "勉強"})) == set(forms.split())
+    [row] = with_japanese_forms([LevelRow(word, "N5")], {*forms.split(), word, "犬", "勉強"})
+    assert set(row.forms) == set(forms.split())
 
 
 def test_the_built_in_list_has_the_forms() -> None:
@@ -42,11 +43,12 @@ def test_the_built_in_list_has_the_forms() -> None:
         "です": "でし でしょ",
     }
     listed = frozenset(reference_dictionary("ja"))
+    uninflected = ("世界", "匂い", "東京", "そう", "違い", "書い", "犬", "る", "い", "猫")
+    rows = with_japanese_forms([LevelRow(word) for word in (*forms_by_word, *uninflected)], listed)
+    found = {row.word: row.forms for row in rows}
     for word, forms in forms_by_word.items():
-        found = forms_of(word, listed)
-        assert set(forms.split()) <= set(found) and word not in found, word
-    for word in ("世界", "匂い", "東京", "そう", "違い", "書い", "犬", "る", "い", "猫"):
-        assert forms_of(word, listed) == (), word
+        assert set(forms.split()) <= set(found[word]) and word not in found[word], word
+    assert [word for word in uninflected if found[word]] == []
 
 
 def test_a_list_of_whole_forms_is_grouped_as_well() -> None:
@@ -59,7 +61,9 @@ def test_a_list_of_whole_forms_is_grouped_as_well() -> None:
 
 def test_a_particle_is_no_form_of_a_rare_verb() -> None:
     words = ("から", "は", *map(str, range(100)), "かる", "かっ", "かり", "から", "はる")
-    assert not {"から", "は"} & lemmas_of_forms(words).keys()
+    grouped = group_by_lemma(WordList("ja", tuple(dict.fromkeys(words)), "file"))
+    ranks = {word: rank for rank, word in grouped.ranked()}
+    assert len({ranks[word] for word in ("から", "は", "かる", "はる")}) == 4
 
 
 def test_by_lemma_a_thousand_words_have_all_their_forms() -> None:

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import pytest
 
-from vocab.lists.credits import attribution
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import DEFAULT_OPTIONS
@@ -108,9 +107,3 @@ def test_the_list_is_ranked_by_stems_of_which_the_dictionary_form_is_first() -> 
 def test_a_note_names_the_dictionary_form() -> None:
     report = TextChecker(korean(), DEFAULT_OPTIONS, 10).check("먹었습니다.")
     assert report.notes["먹었습니다"].lemma == "먹다"
-
-
-def test_the_credits_name_kiwi_and_no_other_dictionary() -> None:
-    named = " ".join(attribution("cleaned", "ko", is_by_lemma=True))
-    assert "Kiwi" in named
-    assert "simplemma" not in named

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from vocab.errors import NoLemmasError
-from vocab.lists.known_lemmas import KnownLemmas
 from vocab.lists.lemmas import group_by_lemma, lemma_languages, rank_by_lemma
 from vocab.lists.wordlists import WordList, inline_word_list, known_languages, load_word_list
 
@@ -115,4 +114,3 @@ def test_a_language_without_lemmas_is_refused_with_those_that_have_them() -> Non
     for lang in ("ko", "ta", "vi", "zh", "th"):
         with pytest.raises(NoLemmasError, match=r"leave out unit 'lemma'.*de, .*es, .*sh, "):
             group_by_lemma(WordList(lang, ("中",), "cleaned"))
-        assert KnownLemmas(lang).of("中") is None

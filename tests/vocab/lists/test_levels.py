@@ -1,8 +1,12 @@
 """Levels are bands of a language's list, or come from files that somebody brings."""
 
+import csv
+import io
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vocab.errors import InvalidWordListError, UnknownLanguageError, UnknownLevelError, UnsupportedScriptError
 from vocab.lists.levels import (
@@ -131,9 +135,16 @@ def test_the_levels_that_can_be_asked_for_are_named(folder: Path) -> None:
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
 
 
-def test_a_file_that_was_written_is_read_again(tmp_path: Path) -> None:
+@given(st.lists(st.text("=+-@'a,\"", min_size=1, max_size=6), max_size=4, unique=True))
+def test_a_file_that_was_written_is_read_again_and_has_no_formula(
+    tmp_path_factory: pytest.TempPathFactory, words: list[str]
+) -> None:
     formulas = ("=cmd|' /C calc'!A0", "-ness", "'-s", "''+a", "+1", "@home", "'tis")
     rows = [LevelRow("go", "A1", ("goes", "went")), LevelRow('in "front", of', "A2"), *map(LevelRow, formulas)]
-    path = tmp_path / "levels.csv"
-    path.write_text(write_levels(rows), encoding="utf-8", newline="\n")
+    rows += [LevelRow(word) for word in words if word not in formulas]
+    table = write_levels(rows)
+    for row in csv.reader(io.StringIO(table, newline="")):
+        assert not any(cell.startswith(tuple("=+-@\t\r\n＝＋－＠")) for cell in row)
+    path = tmp_path_factory.getbasetemp() / "levels.csv"
+    path.write_text(table, encoding="utf-8", newline="\n")
     assert read_levels(path) == rows

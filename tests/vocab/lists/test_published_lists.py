@@ -30,11 +30,30 @@ def read(data: bytes) -> ReadList:
     return read_list(data, "x.csv")
 
 
-CEFR_J = (
-    "headword,pos,CEFR,CoreInventory 1\nbook,verb,B1,\ncat,noun,A1,x\nbook,noun,A2,\na.m./am,adverb,A1\nodd,noun,D9\n"
-)
 NGSL = "Lemma,SFI Rank,SFI\nthe,1,88.7\nbe,2,86.5\nand,3,86.0\n"
 KELLY = "ID\tWPM\tCEFR levels\tSwedish items for translation\n1\t5\tA1\thus\n2\t3\tB1\tträd\n"
+HSK2 = "simplified\ttraditional\tlevel\n爱\t愛\tHSK 1\n学习\t學習\tHSK 1\n虽然\t雖然\t2\nx\tx\t9\n"
+HSK3 = """hanzi,pinyin,level
+爸爸｜爸,bàba,1
+（一）点儿,diǎnr,HSK 1
+本（量）,běn,HSK 3.0 Level 2
+点1,diǎn,new-3
+有（一）些,yǒuxiē,6
+一一,yīyī,7-9
+阿,ā,HSK 7–9
+安,ān,8
+无,wú,
+"""
+JLPT = """expression,reading,meaning,tags
+会う,あう,to meet,JLPT JLPT_5
+いい/よい,,good,JLPT JLPT_5
+～さん,,Mr,N5
+学校(がっこう),がっこう,school,JLPT N4
+行く,いく,to go,N1 N3
+水、お水,みず,water,2
+無,,none,common
+"""
+BOTH_HSK = 'simplified,level\n爱,"new-1, old-3"\n'
 
 
 STRINGS = (
@@ -47,67 +66,60 @@ def sheet(*rows: str) -> bytes:
     return xlsx_of({"Sheet1": "".join(rows)}, STRINGS)
 
 
-def test_a_word_has_its_lowest_level_and_a_cell_may_have_several() -> None:
-    rows, left_out = imported(CEFR_J, "cefr-j", "en")
-    assert rows == [
-        LevelRow("cat", "A1"), LevelRow("a.m.", "A1"), LevelRow("am", "A1"), LevelRow("book", "A2"),
-    ]  # fmt: skip
-    assert [(row.line, row.text, row.reason) for row in left_out[1:]] == [
-        (4, "book", "as in line 2"),
-        (6, "odd", "level D9 is beyond those of cefr-j: A1, A2, B1, B2"),
-    ]
+TABLES: dict[str, tuple[str, str, str, str, dict[int, str]]] = {
+    # Name: family, language, table, its rows, and the faults by line. A word has its lowest level.
+    "cells of several words": ("cefr-j", "en", "headword,pos,CEFR,CoreInventory 1\nbook,verb,B1,\ncat,noun,A1,x\n"
+        "book,noun,A2,\na.m./am,adverb,A1\nodd,noun,D9\n", "cat@A1 a.m.@A1 am@A1 book@A2",
+        {4: "as in line 2", 6: "level D9 is beyond those of cefr-j: A1, A2, B1, B2"}),
+    "any case, and ranges": ("cefr-j", "en", "Headword;cefr\nlie1;a1\nlie2;C1\nbank (money);A1-A2\n"
+        'be (am/is/are);b1/B2\n"a, an";Level A2\nto go;C1\nodd;\n', "lie@A1 bank@A1 a@A2 an@A2 be:am,is,are@B1",
+        {3: "as in line 2", 7: "level C1 is beyond those of cefr-j: A1, A2, B1, B2", 8: "no level"}),
+    "no word": ("cefr-j", "en", "headword,CEFR\ncat,A1\nd\u200bg,A1\n", "cat@A1", {3: "invisible format character"}),
+    "kelly": ("kelly", "sv", KELLY, "hus@A1 träd@B1", {}),
+    "of Goethe's kind": ("levels", "de",
+        "Wort;Stufe\nder Hund, -e;Start\ngehen, ging, ist gegangen;Start\ndas Haus, ¨-er;Ziel\n",
+        "Hund:Hunde@Start gehen:ging,gegangen@Start Haus:Häuser@Ziel", {}),
+    "without levels": ("new-dolch", "en", "Word\ngo\n", "go@", {}),
+    **{f"year {year!r}": ("grade", "pt", f"word;grade\nsol;1\nlua;{year}\n", f"sol@1 lua@{number}", {})
+        for year, number in (("3", 3), ("Grade 12", 12), ("Klasse 3-4", 3))},
+    **{f"no year {year!r}": ("grade", "pt", f"word;grade\nsol;1\nlua;{year}\n", "sol@1", {3: f"level {year} is beyond"})
+        for year in ("13", "x")},
+    "hsk2": ("hsk2", "zh", HSK2, "爱@1 学习@1 虽然@2", {5: "level 9 is beyond those of hsk2: 1, 2, 3, 4, 5, 6"}),
+    "hsk2 of traditional": ("hsk2", "zh-Hant", HSK2, "愛@1 學習@1 雖然@2", {5: "level 9 is beyond those of hsk2"}),
+    "hsk3": ("hsk3", "zh", HSK3, "爸爸@1 爸@1 点儿@1 一点儿@1 本@2 点@3 有些@6 有一些@6 一一@7-9 阿@7-9 安@7-9",
+        {10: "no level"}),
+    "hsk2 of both": ("hsk2", "zh", BOTH_HSK, "爱@3", {}),
+    "hsk3 of both": ("hsk3", "zh", BOTH_HSK, "爱@1", {}),
+    # The easiest level first.
+    "jlpt": ("jlpt", "ja", JLPT,
+        "会う:あう@N5 いい@N5 よい@N5 さん@N5 学校:がっこう@N4 行く:いく@N3 水:みず@N2 お水@N2",
+        {8: "level common is beyond"}),
+}  # fmt: skip
+
+
+def shown(rows: list[LevelRow]) -> str:
+    return " ".join(f"{row.word}{':' if row.forms else ''}{','.join(row.forms)}@{row.level}" for row in rows)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_read_as_it_is_published(name: str) -> None:
+    family, language, table, expected, faults = TABLES[name]
+    rows, left_out = imported(table, family, language)
+    assert shown(rows) == expected
+    found = {row.line: row.reason for row in left_out if row.line > 1}
+    assert found.keys() == faults.keys()
+    assert [reason for line, reason in faults.items() if not found[line].startswith(reason)] == []
+
+
+def test_columns_may_be_named() -> None:
+    rows, _ = imported(KELLY, "kelly", "sv", None, "swedish items for translation", "cefr levels")
+    assert shown(rows) == "hus@A1 träd@B1"
 
 
 def test_a_list_by_rank_has_levels_by_thousands_and_families(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(levels, "_NGSL_BAND", 1)
     rows, _ = imported("\ufeff" + NGSL, "ngsl", "en", {"be": ["is", "was", "be"], "go": ["went"]})
     assert rows == [LevelRow("the", "1"), LevelRow("be", "2", ("is", "was")), LevelRow("and", "3")]
-
-
-def test_levels_are_read_in_any_case_and_of_ranges_the_lowest_counts() -> None:
-    table = (
-        'Headword;cefr\nlie1;a1\nlie2;C1\nbank (money);A1-A2\nbe (am/is/are);b1/B2\n"a, an";Level A2\nto go;C1\nodd;\n'
-    )
-    rows, left_out = imported(table, "cefr-j", "en")
-    assert rows == [
-        LevelRow("lie", "A1"), LevelRow("bank", "A1"), LevelRow("a", "A2"), LevelRow("an", "A2"),
-        LevelRow("be", "B1", ("am", "is", "are")),
-    ]  # fmt: skip
-    assert [(row.line, row.reason) for row in left_out if row.is_fault] == [
-        (7, "level C1 is beyond those of cefr-j: A1, A2, B1, B2"),
-        (8, "no level"),
-    ]
-
-
-def test_a_table_of_kelly_is_read_as_it_is_published_for_its_languages() -> None:
-    rows, _ = imported(KELLY, "kelly", "sv")
-    assert rows == [LevelRow("hus", "A1"), LevelRow("träd", "B1")]
-    assert imported(KELLY, "kelly", "sv", None, "swedish items for translation", "cefr levels")[0] == rows
-    with pytest.raises(DocumentError, match=r"is not for 'de', only for ar, el, .*: choose --family levels"):
-        imported(KELLY, "kelly", "de")
-
-
-def test_a_list_of_goethes_kind_has_its_own_levels_in_the_files_order() -> None:
-    table = "Wort;Stufe\nder Hund, -e;Start\ngehen, ging, ist gegangen;Start\ndas Haus, ¨-er;Ziel\n"
-    rows, _ = imported(table, "levels", "de")
-    assert rows == [
-        LevelRow("Hund", "Start", ("Hunde",)), LevelRow("gehen", "Start", ("ging", "gegangen")),
-        LevelRow("Haus", "Ziel", ("Häuser",)),
-    ]  # fmt: skip
-    with pytest.raises(DocumentError, match="it has no levels"):
-        imported("der Hund\ndie Katze\n", "levels", "de")
-
-
-def test_a_list_without_levels_is_one() -> None:
-    assert imported("Word\ngo\n", "new-dolch", "en")[0] == [LevelRow("go")]
-
-
-@pytest.mark.parametrize(
-    ("level", "expected"), [("3", "3"), ("Grade 12", "12"), ("Klasse 3-4", "3"), ("13", None), ("x", None)]
-)
-def test_school_years_are_numbers(level: str, expected: str | None) -> None:
-    rows, _ = imported(f"word;grade\nsol;1\nlua;{level}\n", "grade", "pt")
-    assert [row.level for row in rows] == ["1", *([expected] if expected else [])]
 
 
 def test_tables_of_excel_are_read() -> None:
@@ -123,15 +135,17 @@ def test_tables_of_excel_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "result"),
+    ("family", "language", "table", "result"),
     [
-        (b"headword,pos\ncat,noun\n", "it has no levels"),
-        (b"headword,CEFR\ncat,D1\n", "no word with a level of cefr-j: A1, A2, B1, B2"),
+        ("cefr-j", "en", "headword,pos\ncat,noun\n", "it has no levels"),
+        ("levels", "de", "der Hund\ndie Katze\n", "it has no levels"),
+        ("cefr-j", "en", "headword,CEFR\ncat,D1\n", "no word with a level of cefr-j: A1, A2, B1, B2"),
+        ("kelly", "de", KELLY, r"is not for 'de', only for ar, el, .*: choose --family levels"),
     ],
 )
-def test_what_is_no_such_table_is_refused(data: bytes, result: str) -> None:
+def test_what_is_no_such_table_is_refused(family: str, language: str, table: str, result: str) -> None:
     with pytest.raises(DocumentError, match=result):
-        imported(data, "cefr-j", "en")
+        imported(table, family, language)
 
 
 LONGEST = "x" * 32_767
@@ -189,63 +203,6 @@ def test_cells_of_excel_are_read_as_they_are_typed() -> None:
 def test_a_text_in_many_pieces_is_read_in_one_pass() -> None:
     # Added to the text before, each piece would copy it: a terabyte in all.
     assert read(sheet_of("&amp;" * 2_000_000, "<c><v>1</v></c>")).left_out[0].text == "1"
-
-
-def test_a_cell_that_cannot_be_a_word_is_left_out_with_its_row() -> None:
-    _, left_out = imported("headword,CEFR\ncat,A1\nd\u200bg,A1\n", "cefr-j", "en")
-    assert (left_out[1].line, left_out[1].reason[:9]) == (3, "invisible")
-
-
-HSK2 = "simplified\ttraditional\tlevel\n爱\t愛\tHSK 1\n学习\t學習\tHSK 1\n虽然\t雖然\t2\nx\tx\t9\n"
-HSK3 = """hanzi,pinyin,level
-爸爸｜爸,bàba,1
-（一）点儿,diǎnr,HSK 1
-本（量）,běn,HSK 3.0 Level 2
-点1,diǎn,new-3
-有（一）些,yǒuxiē,6
-一一,yīyī,7-9
-阿,ā,HSK 7–9
-安,ān,8
-无,wú,
-"""
-JLPT = """expression,reading,meaning,tags
-会う,あう,to meet,JLPT JLPT_5
-いい/よい,,good,JLPT JLPT_5
-～さん,,Mr,N5
-学校(がっこう),がっこう,school,JLPT N4
-行く,いく,to go,N1 N3
-水、お水,みず,water,2
-無,,none,common
-"""
-
-
-def test_hsk_tables_have_levels_in_several_spellings() -> None:
-    rows = [("爱", "1"), ("学习", "1"), ("虽然", "2")]
-    assert [row[:2] for row in imported(HSK2, "hsk2", "zh")[0]] == rows
-    traditional, left_out = imported(HSK2, "hsk2", "zh-Hant")
-    assert [row.word for row in traditional] == ["愛", "學習", "雖然"]
-    assert left_out[-1].reason == "level 9 is beyond those of hsk2: 1, 2, 3, 4, 5, 6"
-    assert [row[:2] for row in imported(HSK3, "hsk3", "zh")[0]] == [
-        ("爸爸", "1"), ("爸", "1"), ("点儿", "1"), ("一点儿", "1"), ("本", "2"), ("点", "3"),
-        ("有些", "6"), ("有一些", "6"), ("一一", "7-9"), ("阿", "7-9"), ("安", "7-9"),
-    ]  # fmt: skip
-
-
-def test_a_table_with_both_hsk_versions_gives_each() -> None:
-    table = 'simplified,level\n爱,"new-1, old-3"\n'
-    assert imported(table, "hsk2", "zh")[0] == [LevelRow("爱", "3")]
-    assert imported(table, "hsk3", "zh")[0] == [LevelRow("爱", "1")]
-
-
-def test_jlpt_tables_name_the_easiest_level_first() -> None:
-    found, _ = imported(JLPT, "jlpt", "ja")
-    assert [row[:2] for row in found] == [
-        ("会う", "N5"), ("いい", "N5"), ("よい", "N5"), ("さん", "N5"), ("学校", "N4"), ("行く", "N3"), ("水", "N2"),
-        ("お水", "N2"),
-    ]  # fmt: skip
-    assert {row.word: row.forms for row in found if row.forms} == {
-        "会う": ("あう",), "学校": ("がっこう",), "行く": ("いく",), "水": ("みず",),
-    }  # fmt: skip
 
 
 def test_japanese_words_get_their_forms_and_the_grammars_words() -> None:

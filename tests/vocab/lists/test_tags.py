@@ -25,6 +25,7 @@ MEANT = {
     "zh": "zh-CN zh-Hans zh-SG zh-hans-CN zh-Hans-TW",
     "zh-Hant": "zh-TW zh-HK zh-mo zh-hant zh-Hant-TW zh-Hant-CN",
     "ja": "ja-JP ja-Jpan",
+    "th": "th-TH",
     "ko": "ko-KR ko-Kore ko-Hang-KR",
     "uk": "uk-UA uk-Cyrl",
 }
@@ -93,6 +94,7 @@ def test_every_built_in_list_is_found_in_its_script_and_region_and_in_any_capita
         ("no", "nb-NO", "nb"),
         ("zh-HK", "zh-hk", "zh-HK"),
         ("zh-HK", "zh-TW", "zh-Hant"),
+        ("ja", "ja-JP", "ja"),
         ("eu", "EU-es", "eu"),
         # A file says nothing of its script.
         ("sr", "sr-RS", "sr"),

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from vocab.errors import UnknownLanguageError
-from vocab.lists.credits import attribution
-from vocab.lists.wordlists import known_languages, list_name, load_word_list, reference_dictionary, unspaced_language
+from vocab.lists.wordlists import load_word_list, reference_dictionary
 
 SCRIPT = {
     "ja": r"[\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff]+",
@@ -26,38 +25,6 @@ SCRIPT = {
 @lru_cache(maxsize=8)
 def words_of(lang: str, *, safe: bool = True) -> tuple[str, ...]:
     return load_word_list(lang, None, safe=safe).words
-
-
-@pytest.mark.parametrize(
-    ("language", "names"),
-    [
-        ("zh", "zh zh-CN zh-Hans zh-SG zh-Hans-HK zh_hsk1"),
-        ("zh-Hant", "zh-Hant zh-TW zh-HK zh-MO zh-Hant-TW zh-Hant_school"),
-        ("ja", "ja ja-JP ja_n5"),
-        ("th", "th th-TH th_school"),
-        (None, "en ko yue zhx my-words school_zh"),
-    ],
-)
-def test_a_tag_or_a_files_name_says_which_language_it_is(language: str | None, names: str) -> None:
-    assert {unspaced_language(name) for name in names.split()} == {language}
-
-
-@pytest.mark.parametrize(("tag", "lang"), [("zh-CN", "zh"), ("zh-TW", "zh-Hant"), ("ja-JP", "ja"), ("th-TH", "th")])
-def test_a_tag_of_a_region_means_the_languages_list(tmp_path: Path, tag: str, lang: str) -> None:
-    word_list = load_word_list(tag, None)
-    assert (word_list.lang, word_list.source) == (lang, "cleaned")
-    assert word_list.digest == load_word_list(lang, None).digest
-    assert lang in known_languages(None)
-    assert list_name(tag, tmp_path) == lang
-
-
-def test_a_file_goes_before_the_list_of_its_name(tmp_path: Path) -> None:
-    (tmp_path / "zh-TW.txt").write_text("一\n二\n", encoding="utf-8")
-    (tmp_path / "ja.txt").write_text("犬\n", encoding="utf-8")
-    assert load_word_list("zh-TW", tmp_path).words == ("一", "二")
-    assert load_word_list("ja-JP", tmp_path).words == ("犬",)
-    assert load_word_list("zh-HK", tmp_path).source == "cleaned"
-    assert len(reference_dictionary("ja")) > 90_000
 
 
 def test_a_dictionary_that_is_not_there_is_refused() -> None:
@@ -101,16 +68,3 @@ def test_everyday_words_are_listed_and_fragments_are_not(
     assert set(first.split()) <= set(words[:20])
     assert [word for word in listed.split() if word not in words] == []
     assert [word for word in not_listed.split() if word in words] == []
-
-
-@pytest.mark.parametrize(
-    ("lang", "credited"),
-    [("zh", "CC-CEDICT"), ("zh-Hant", "OpenCC"), ("ja", "JMdict"), ("th", "PyThaiNLP"), ("en", "wordfreq")],
-)
-def test_a_lists_sources_are_named(lang: str, credited: str) -> None:
-    lines = attribution("cleaned", lang, is_by_lemma=False)
-    assert credited in " ".join(lines)
-    assert "".join(lines).isascii()
-    assert max(map(len, lines)) <= 120
-    assert ("wordfreq" in " ".join(lines)) == (lang != "th")
-    assert attribution("file", lang, is_by_lemma=False) == ()

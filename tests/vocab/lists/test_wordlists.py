@@ -136,9 +136,14 @@ class TestNames:
                 ask(name, folder)
 
     def test_the_first_part_of_a_name_is_its_language(self) -> None:
-        names = {"en": "en", "pt-BR": "pt", "fr_children": "fr", "TR": "tr", "pirate": "pirate"}
+        names = {"en": "en", "pt-BR": "pt", "fr_children": "fr", "TR": "tr", "pirate": "pirate", "zhx": "zhx"}
+        names |= dict.fromkeys(("zh", "zh-CN", "zh-Hans", "zh-SG", "zh-Hans-HK", "zh_hsk1"), "zh")
+        names |= dict.fromkeys(("zh-TW", "zh-HK", "zh-MO", "zh-Hant-TW", "zh-Hant_school"), "zh-Hant")
+        names |= {"ja-JP": "ja", "ja_n5": "ja", "th-TH": "th", "th_school": "th", "school_zh": "school", "yue": "yue"}
         assert {name: language_of(name) for name in names} == names
         assert WordList("pt-BR", ("x",), "file").language == "pt"
+        unspaced = [name for name in names if WordList(name, ("x",), "file").is_unspaced]
+        assert unspaced == [name for name, language in names.items() if language in ("zh", "zh-Hant", "ja", "th")]
 
 
 def test_words_have_the_ranks_of_their_places_or_their_own() -> None:

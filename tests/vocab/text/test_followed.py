@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.choices import Choice, choices
 from tests.recogniser import CLOSE_MARKS, OPEN_MARKS, STANDARD_MARKS, Recogniser
-from vocab.lists.cleaned import cleaned_languages
-from vocab.lists.wordlists import WordList, load_word_list, unspaced_language
+from vocab.lists.wordlists import WordList, known_languages, load_word_list, unspaced_language
 from vocab.options import ListOptions
 from vocab.text.reader import UNKNOWN_FOLLOWING, Coverage, TextReader
 
@@ -48,7 +47,7 @@ def words_of(lang: str) -> tuple[str, ...]:
 
 
 def languages() -> Sequence[str]:
-    return [name for name in cleaned_languages() if unspaced_language(name) is None]
+    return [name for name in known_languages(None) if unspaced_language(name) is None]
 
 
 @st.composite

@@ -13,8 +13,8 @@ from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions, Segmentation
 from vocab.text.changes import ListChanges
 from vocab.text.checker import TextChecker
+from vocab.text.reader import Dictionary
 from vocab.text.report import TextReport
-from vocab.text.words import Dictionary
 
 CHINESE = ("我们", "今天", "去", "中国", "中", "国", "DNA", "学校")
 ANY: dict[str, Any] = {"segmentation": "any"}

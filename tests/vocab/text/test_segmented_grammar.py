@@ -48,3 +48,16 @@ def test_what_a_grammar_cannot_say_is_refused() -> None:
     assert write_grammar(word_list, ANY, 2, NO_CHANGES, "ebnf").startswith("root ::= ")
     with pytest.raises(OptionsError, match="'ebnf'"):
         write_grammar(word_list, ANY, 2, NO_CHANGES, "lark")
+
+
+SOURCES = {"zh": "CC-CEDICT", "zh-Hant": "OpenCC", "ja": "JMdict", "th": "PyThaiNLP", "en": "wordfreq", "ko": "Kiwi"}
+
+
+@pytest.mark.parametrize("lang", SOURCES)
+def test_a_grammar_names_the_sources_of_its_list(lang: str) -> None:
+    word_list = WordList(lang, ("x",), "cleaned", (1,) if lang == "ko" else None)
+    lines = write_grammar(word_list, ANY, 1, NO_CHANGES, "ebnf").split("root ::= ")[0].splitlines()
+    named = " ".join(lines)
+    assert SOURCES[lang] in named and "simplemma" not in named
+    assert named.isascii() and max(map(len, lines)) <= 122
+    assert ("wordfreq" in named) == (lang != "th") or lang == "ko"

@@ -12,8 +12,7 @@ from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions, Segmentation
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checker import TextChecker
-from vocab.text.reader import UNKNOWN_FOLLOWING, Coverage, TextReader
-from vocab.text.words import Dictionary
+from vocab.text.reader import UNKNOWN_FOLLOWING, Coverage, Dictionary, TextReader
 
 LETTERS = "中国ab"
 WORDS = st.text(LETTERS, min_size=1, max_size=3)

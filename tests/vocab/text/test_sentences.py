@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocab.text.sentences import sentence_around, sentence_spans
+from vocab.lists.wordlists import WordList
+from vocab.options import ListOptions
+from vocab.text.checker import TextChecker
+
+CHECKER = TextChecker(WordList("und", ("a",), "file"), ListOptions(), 1)
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    return [(start, end) for start, end, _ in CHECKER.check(text, with_notes=False).sentences]
 
 
 @pytest.mark.parametrize(
@@ -42,9 +50,3 @@ def test_sentences_have_all_of_a_text_but_blanks(text: str) -> None:
     kept = "".join(text[start:end] for start, end in spans)
     assert "".join(kept.split()) == "".join(text.split())
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
-
-
-def test_the_sentence_of_a_word_is_the_one_around_it() -> None:
-    text = "One. Two words! Three?"
-    assert sentence_around(text, 9, 14) == (5, 15)
-    assert sentence_around(text, 0, 3) == (0, 4)

@@ -9,7 +9,6 @@ import pytest
 
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.gaps.automaton import build_gap_automaton
 from vocab.text.reader import TextReader
 
 PROSE = ["_ _", "_. _", "_, _", "_; _", "_: _", "_—_", "_ – _", "_ - _", "_?\n_", "_:\n\n_"]
@@ -62,12 +61,3 @@ def test_a_number_that_cannot_go_on_within_its_length_is_not_begun() -> None:
     for follower, text in zip(followers, texts, strict=True):
         follower.add(text)
     assert [follower.is_whole for follower in followers] == [True, False, False, False]
-
-
-def test_the_states_are_few() -> None:
-    """Words are there once for each context, and frames of marks once for each state."""
-    options = {lang: ListOptions(possessive=lang == "en") for lang in ("en", "es", "de", "fr", "fa")}
-    automata = {lang: build_gap_automaton(of_language, lang) for lang, of_language in options.items()}
-    states = {lang: len(automaton.states) for lang, automaton in automata.items()}
-    assert states == {"en": 165, "es": 346, "de": 145, "fr": 155, "fa": 244}
-    assert build_gap_automaton(ListOptions("sentence", possessive=True), "en") is automata["en"]

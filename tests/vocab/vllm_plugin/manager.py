@@ -18,11 +18,12 @@ from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
 
-from vocab.vllm_plugin import backend as plugin
+from vocab.vllm_plugin import PLUGIN_VARIABLE, register, use_plugin
 
 Row: TypeAlias = npt.NDArray[np.int32]
 
 EOS = 2
+COPIED_BY_RAY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 
 
 class Manager:
@@ -80,5 +81,8 @@ def installed_plugin() -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
         for name in ("grammar_bitmask", "trim_reasoning_for_advance"):
             patch.setattr(StructuredOutputManager, name, getattr(StructuredOutputManager, name))
-        plugin.install()
+        for name in (PLUGIN_VARIABLE, COPIED_BY_RAY):
+            patch.setenv(name, "")
+        use_plugin()
+        register()
         yield patch

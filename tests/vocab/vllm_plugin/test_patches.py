@@ -5,9 +5,7 @@ Whole engines have them in ``tests/e2e/test_log_mass.py`` and ``tests/wordbound/
 
 import importlib
 import pkgutil
-import sys
 import time
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,7 +19,7 @@ from vllm.v1.worker.gpu_input_batch import CachedRequestState
 import vocab.vllm_plugin
 from tests.vocab.vllm_plugin.originals import restore_afterwards
 from vocab.vllm_plugin import patches
-from vocab.vllm_plugin.patches import CPU_ADAPTERS, CPU_SEEDS, MAX_MESSAGE_CHARS, Patch, PatchGroup, signature_of
+from vocab.vllm_plugin.patches import CPU_ADAPTERS, CPU_SEEDS, MAX_MESSAGE_CHARS, PatchGroup
 
 PATCHED = {
     "vllm.entrypoints.serve.exception_handling.error_response:sanitize_message",
@@ -80,75 +78,36 @@ def test_each_function_of_vllm_is_patched_once_and_is_what_its_patch_was_written
     assert CPU_SEEDS.vllm_versions == CPU_ADAPTERS.vllm_versions == {"0.29"}
 
 
-# A library of one module with one class.
-
-
-class Owner:
-    def double(self, number: int, *, times: int = 1) -> int:
-        return 2 * number * times
-
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Any:
-    module = ModuleType("some_library")
-    vars(module).update(Owner=type("Owner", (), {"double": Owner.double}), triple=lambda number: 3 * number)
-    monkeypatch.setitem(sys.modules, "some_library", module)
-    return module
-
-
-def plus_one(original: Any, *args: Any) -> int:
-    return int(original(*args)) + 1
-
-
-DOUBLE = Patch("some_library:Owner.double", "(self, number, *, times=1)", plus_one)
-
-
-def test_functions_of_classes_and_modules_are_patched_and_classes_checked(library: Any, log: list[str]) -> None:
-    owner = library.Owner
-    group = PatchGroup(
-        "a number", (DOUBLE, Patch("some_library:triple", "(number)", plus_one), Patch("some_library:Owner", "()"))
-    )
-    for _ in range(2):
-        assert group.install()
-    assert (library.Owner().double(3), library.triple(3)) == (7, 10)
-    assert library.Owner is owner
-    assert log == []
-
-    def annotated(a: int, /, b: "str", *args: Any, c: None = None, **kwargs: Any) -> None:
-        raise NotImplementedError
-
-    assert signature_of(annotated) == "(a, /, b, *args, c=None, **kwargs)"
-
-
-def test_nothing_is_patched_where_one_target_has_changed(library: Any, log: list[str]) -> None:
-    before = library.Owner.double
-    for target, signature, reason in (
-        (DOUBLE.target, "(self, number)", "has the signature (self, number, *, times=1), not (self, number)"),
-        (DOUBLE.target, "(self, number, *, times=2)", "not (self, number, *, times=2)"),
-        ("some_library:Owner.quadruple", "(self)", "quadruple"),
-        ("some_library:Stranger.double", DOUBLE.signature, "Stranger"),
-        ("no_library_of_that_name:double", DOUBLE.signature, "no_library_of_that_name"),
-    ):
-        assert not PatchGroup("The number is wrong", (DOUBLE, Patch(target, signature, plus_one))).install()
-        assert library.Owner.double is before
-        message = log.pop()
-        assert message.startswith("The number is wrong: ") and reason in message
-        assert log == []
-
-
-def test_a_patch_for_some_versions_is_left_out_in_others(
-    library: Any, log: list[str], monkeypatch: pytest.MonkeyPatch
+def test_nothing_is_patched_where_one_target_has_changed_or_vllm_is_of_another_version(
+    monkeypatch: pytest.MonkeyPatch, log: list[str]
 ) -> None:
-    group = PatchGroup("a number", (DOUBLE,), frozenset({"0.29"}))
+    before = [restore_afterwards(monkeypatch, patch.target) for patch in CPU_ADAPTERS.patches]
+
+    def is_patched() -> bool:
+        return any(getattr(owner, name) is not function for owner, name, function in before)
+
     for version in ("0.30.0", "0.2.9", "1.29"):
         monkeypatch.setattr(vllm, "__version__", version)
-        assert not group.install()
-        assert library.Owner().double(3) == 6
+        assert not CPU_ADAPTERS.install() and not is_patched()
         assert f"vLLM is {version}, and this was tried on 0.29" in log.pop()
-    for version in ("0.29.0", "0.29.3+cpu", "0.29.1rc2"):
-        monkeypatch.setattr(vllm, "__version__", version)
-        assert group.install()
-    assert library.Owner().double(3) == 7
+    monkeypatch.setattr(vllm, "__version__", "0.29.3+cpu")
+    *_, (owner, name, function) = before
+
+    def changed(inputs: torch.Tensor, lora_b_weights: torch.Tensor, times: int = 1) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(owner, name, changed)
+    assert not CPU_ADAPTERS.install()
+    monkeypatch.setattr(owner, name, function)
+    assert not is_patched()
+    message = log.pop()
+    assert message.startswith(f"{CPU_ADAPTERS.lost}: vllm.lora.punica_wrapper.punica_cpu:{name} has the signature ")
+    assert f"(inputs, lora_b_weights, times=1), not {CPU_ADAPTERS.patches[-1].signature}" in message
+    monkeypatch.delattr(owner, name)
+    assert not CPU_ADAPTERS.install()
+    assert name in log.pop() and log == []
+    monkeypatch.setattr(owner, name, function, raising=False)
+    assert CPU_ADAPTERS.install() and is_patched()
 
 
 # Faults of vLLM.

@@ -6,6 +6,7 @@ import pytest
 from vllm.ray.ray_env import get_env_vars_to_copy
 from vllm.v1 import structured_output
 
+from tests.vocab.vllm_plugin.manager import COPIED_BY_RAY
 from vocab.vllm_plugin import (
     PLUGIN_VARIABLE,
     STATISTICS_VARIABLE,
@@ -14,15 +15,12 @@ from vocab.vllm_plugin import (
     register,
     use_plugin,
 )
-from vocab.vllm_plugin.backend import WordboundBackend
-
-COPIED = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 
 
 @pytest.fixture(autouse=True)
 def unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PLUGIN_VARIABLE, "")
-    monkeypatch.setenv(COPIED, "")
+    monkeypatch.setenv(COPIED_BY_RAY, "")
     monkeypatch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
 
 
@@ -34,12 +32,12 @@ def test_vllm_finds_the_plugin_which_does_nothing_until_it_is_asked_for() -> Non
     use_plugin()
     entry.load()()
     register()
-    assert structured_output.XgrammarBackend is WordboundBackend
+    assert issubclass(structured_output.XgrammarBackend, before) and structured_output.XgrammarBackend is not before
 
 
 def test_workers_in_processes_of_ray_are_asked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(PLUGIN_VARIABLE, raising=False)
-    monkeypatch.setenv(COPIED, "MY_VARIABLE")
+    monkeypatch.setenv(COPIED_BY_RAY, "MY_VARIABLE")
     assert PLUGIN_VARIABLE not in get_env_vars_to_copy()
     use_plugin()
     use_plugin()
