@@ -76,6 +76,7 @@ def test_there_may_be_a_pod_for_every_replica() -> None:
     assert int(WORKER["resources"]["limits"]["nvidia.com/gpu"]) == SETTINGS.engine_kwargs.get("tensor_parallel_size", 1)
 
 
+@pytest.mark.fault(74)
 def test_every_pod_starts_ray_with_its_variables() -> None:
     [head] = CLUSTER["headGroupSpec"]["template"]["spec"]["containers"]
     for container in (head, WORKER):
@@ -108,6 +109,7 @@ def test_a_cluster_that_is_replaced_may_end_every_answer() -> None:
     assert SERVICE["spec"]["rayClusterDeletionDelaySeconds"] > SETTINGS.max_answer_s
 
 
+@pytest.mark.fault(45)
 def test_what_the_head_knows_outlives_it_where_nobody_else_can_write() -> None:
     by_kind = {
         document["kind"]: document for document in DOCUMENTS if document["metadata"]["name"] == "wordbound-redis"

@@ -94,6 +94,7 @@ def test_an_import_counts_the_rows_left_out_and_refuses_what_could_not_be_used(f
     assert_refused(kelly, WRONG_INPUT, "is not for 'de', only for ar, el")
 
 
+@pytest.mark.fault(76)
 @pytest.mark.parametrize(
     "command",
     [

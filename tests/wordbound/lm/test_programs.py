@@ -260,6 +260,7 @@ async def test_what_is_not_at_the_end_cannot_be_replaced(model: Model, own: Word
         await written(run)
 
 
+@pytest.mark.fault(70)
 @pytest.mark.parametrize("constraint", ["list", "grammar"])
 async def test_what_may_not_be_injected_is_an_error_and_the_text_stays(
     model: Model, own: WordList, constraint: str
@@ -293,6 +294,7 @@ def test_a_grammar_may_write_of_temperatures(model: Model) -> None:
     assert run.text == "a[temperature=0.5]: b"
 
 
+@pytest.mark.fault(70)
 async def test_a_callback_may_end_the_run_or_raise(model: Model, own: WordList) -> None:
     def stop(_: StepContext) -> None:
         raise StopRun
@@ -341,6 +343,7 @@ async def test_a_run_that_is_left_leaves_no_task(model: Model) -> None:
     assert run.usage.total_latency_ms > 0
 
 
+@pytest.mark.fault(70)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_whatever_is_injected_the_text_is_of_the_list(model: Model, own: WordList, data: st.DataObject) -> None:

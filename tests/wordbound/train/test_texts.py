@@ -112,6 +112,7 @@ def test_plain_text_is_read_by_paragraphs(tmp_path: Path) -> None:
     assert [text.text for text in found] == ["I have a good time.", "The dog saw a cat."]
 
 
+@pytest.mark.fault(66)
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
