@@ -154,7 +154,7 @@ bench-quality: $(READY)
 	@$(PIP) install -qq --progress-bar off -c constraints-cpu.txt -e ".[bench]"
 	@$(BIN)/python -m benchmarks quality texts
 
-# The data of the built-in lists, and the table of docs/word-lists.md; needs npm and the network.
+# The data of the built-in lists, and the table of tools/lists/counts.md; needs npm and the network.
 lists: $(READY)
 	$(BIN)/python -m tools.lists
 

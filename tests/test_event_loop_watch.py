@@ -22,6 +22,7 @@ def blocked(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [message for message in caplog.messages if message.startswith(BLOCKED)]
 
 
+@pytest.mark.fault(43)
 @pytest.mark.parametrize("block", [time.sleep, compute_for])
 async def test_a_callback_that_blocks_the_event_loop_is_logged_with_its_place(
     block: Callable[[float], object], caplog: pytest.LogCaptureFixture

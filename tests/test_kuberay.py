@@ -75,6 +75,7 @@ def test_there_may_be_a_pod_for_every_replica() -> None:
     assert int(WORKER["resources"]["limits"]["nvidia.com/gpu"]) == SETTINGS.engine_kwargs.get("tensor_parallel_size", 1)
 
 
+@pytest.mark.fault(74)
 def test_every_pod_starts_ray_with_its_variables() -> None:
     [head] = CLUSTER["headGroupSpec"]["template"]["spec"]["containers"]
     for container in (head, WORKER):
@@ -104,6 +105,7 @@ def test_requests_enter_by_a_front_in_the_pod_of_an_ingress_and_serve_listens_on
     assert SERVICE["spec"]["excludeHeadPodFromServeSvc"]
 
 
+@pytest.mark.fault(45)
 def test_what_the_head_knows_outlives_it_where_nobody_else_can_write() -> None:
     by_kind = {
         document["kind"]: document for document in DOCUMENTS if document["metadata"]["name"] == "wordbound-redis"

@@ -1,51 +1,54 @@
-"""The page on reliability names every fault once, and for each a test that exists, or why there is none."""
+"""The page on reliability names every fault once, and for each the tests that are marked with it, or what it lacks."""
 
-import ast
 import re
-from functools import cache
 from typing import Final
 
 import pytest
 
 from tests.pages import ROOT
+from tools.docs.faults import names_by_fault, with_tests
 
 PAGE: Final = (ROOT / "docs" / "reliability.md").read_text()
 ROWS: Final = {
     int(number): [cell.strip() for cell in cells.split(" | ")]
     for number, cells in re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE)
 }
-TESTS: Final = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::([\w:]+)`(?: \(\*(slow|stress)\*)?", PAGE)))
 
 
 def test_every_fault_has_one_row() -> None:
     numbers = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
     assert numbers == [str(number) for number in range(1, 1 + max(ROWS))]
-    assert all(len(cells) == 3 for cells in ROWS.values())
+    assert all(len(cells) == 4 and all(cells) for cells in ROWS.values())
 
 
-@pytest.mark.parametrize("number", ROWS)
-def test_every_row_says_what_shows_it_or_why_nothing_does(number: int) -> None:
-    shown = ROWS[number][-1]
-    assert re.match(r"`tests/[\w/]+\.py::|`(make \w+|python -m benchmarks \w+)|none: \w", shown)
+def test_every_row_names_the_tests_that_are_marked_with_it() -> None:
+    assert with_tests(PAGE) == PAGE, "run python -m tools.docs.faults, and commit docs/reliability.md"
 
 
-@pytest.mark.parametrize(("file", "name", "mark"), TESTS, ids=[f"{file}::{name}" for file, name, _ in TESTS])
-def test_every_test_that_is_named_exists(file: str, name: str, mark: str) -> None:
-    assert (ROOT / file).is_file()
-    assert name in names_of(file)
-    assert not mark or f"pytest.mark.{mark}" in (ROOT / file).read_text()
+def test_a_row_without_tests_says_what_else_shows_it() -> None:
+    untested = [without for *_, without, tests in ROWS.values() if tests == "–"]
+    assert [without for without in untested if not re.search(r"`(make \w+|python -m benchmarks)", without)] == []
+
+
+def test_marks_are_read_with_those_of_the_class_and_of_the_file() -> None:
+    source = """
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+@pytest.mark.fault(3, 5)
+def test_a(): ...
+def test_b(): ...
+@pytest.mark.stress
+class TestC:
+    @pytest.mark.fault(5)
+    async def test_d(self): ...
+"""
+    assert names_by_fault(source) == {
+        3: ["`test_a` (*slow*)"],
+        5: ["`test_a` (*slow*)", "`TestC::test_d` (*slow*) (*stress*)"],
+    }
+    with pytest.raises(ValueError, match=r"fault\(\d+\), and reliability.md has no such row"):
+        with_tests("| 1 | what | answer | – | – |")
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`python -m benchmarks (\w+(?: \w+)?)", PAGE))))
 def test_every_benchmark_that_is_named_exists(name: str) -> None:
     assert (ROOT / "benchmarks" / f"{name.replace(' ', '/')}.py").is_file()
-
-
-@cache
-def names_of(file: str) -> frozenset[str]:
-    """Return the tests of a file, those of a class behind its name."""
-    result = set()
-    for node in ast.parse((ROOT / file).read_text()).body:
-        prefix, members = (f"{node.name}::", node.body) if isinstance(node, ast.ClassDef) else ("", [node])
-        result |= {prefix + one.name for one in members if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
-    return frozenset(result)

@@ -96,7 +96,7 @@ def test_the_page_describes_every_member_with_its_default() -> None:
 
 
 def test_the_request_on_the_page_is_accepted() -> None:
-    request, _, kanji = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+    request, kanji = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
     spec, of_kanji = (
         validate(VocabularyFields, {"vocab": body["vocab"]}, Limits()).vocabulary() for body in (request, kanji)
     )

@@ -99,6 +99,7 @@ def test_a_replica_has_the_gpu_of_its_engine_where_that_has_one_worker() -> None
     assert not faults
 
 
+@pytest.mark.fault(72)
 def test_an_upgrade_starts_what_is_cheap_before_it_ends_the_old_and_never_runs_batches_twice() -> None:
     made = deployments_of(build({}))
     surge = {name: config["max_surge_percent"] for name, config in made.items()}

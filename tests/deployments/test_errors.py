@@ -3,6 +3,7 @@
 import json
 import pickle
 
+import pytest
 from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError
 
@@ -35,6 +36,7 @@ from vocab.errors import (
 )
 
 
+@pytest.mark.fault(12)
 def test_an_error_is_never_larger_than_its_limit() -> None:
     for character in ("x", "\x1f", "😀", "\ud800", '"'):
         text = character * 10_000

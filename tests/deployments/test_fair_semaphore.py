@@ -38,6 +38,7 @@ TWO_WAIT = [ALICE, None, ALICE, ALICE, None]
 
 
 # The place is given to the one that leaves, which has not run since.
+@pytest.mark.fault(35, 36, 58)
 @example([*TWO_WAIT, ("ends", 0), None, ("leaves", 1), None], 1, 3)
 # It leaves as the place becomes free, and runs later.
 @example([*TWO_WAIT, ("ends", 0), ("leaves", 1), None], 1, 3)

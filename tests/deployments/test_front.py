@@ -165,6 +165,7 @@ def send_until_refused(world: World, first: bytes, piece: bytes, num_bytes: int)
     return sent, answer
 
 
+@pytest.mark.fault(6)
 @pytest.mark.parametrize(
     ("first", "piece", "num_bytes", "at_once"),
     [
@@ -192,6 +193,7 @@ def test_headers_without_end_end_the_connection(
     assert all(size < MAX_GROWTH for size in grown.values())
 
 
+@pytest.mark.fault(6)
 def test_the_largest_headers_are_let_through(world: World) -> None:
     answer = world.client.get("/health", headers={"X-Long": "x" * 60_000})
     assert answer.status_code == 200
@@ -199,6 +201,7 @@ def test_the_largest_headers_are_let_through(world: World) -> None:
     assert world.client.get("/health", headers=[("x-a", "1")] * 150).status_code in (400, 431)
 
 
+@pytest.mark.fault(7)
 @pytest.mark.parametrize(
     ("number", "sent", "is_half_closed"),
     [(200, START + b"X-Long: " + b"x" * 60_000, False), (1000, b"", False), (500, START + b"Content-Le", True)],
@@ -227,6 +230,7 @@ def test_pipelined_requests_are_all_answered_in_little_memory(world: World) -> N
     assert all(size < MAX_GROWTH for size in grown.values())
 
 
+@pytest.mark.fault(8)
 def test_a_body_is_refused_by_its_length_before_it_is_sent_and_a_compressed_one_is_not_read(world: World) -> None:
     json_type = b"Content-Type: application/json"
     for fields, status in (
@@ -244,6 +248,7 @@ def test_a_body_is_refused_by_its_length_before_it_is_sent_and_a_compressed_one_
     assert answer[:12] in (b"", b"HTTP/1.1 413")
 
 
+@pytest.mark.fault(7)
 def test_what_is_sent_at_a_byte_a_second_or_not_at_all_is_cut_at_a_deadline_while_others_are_served(
     world: World,
 ) -> None:
@@ -324,6 +329,7 @@ def seconds_until_cut(world: World) -> float:
     return time.monotonic() - start
 
 
+@pytest.mark.fault(59)
 def test_seven_answers_of_80_mb_that_are_read_a_byte_a_second_lie_in_little_memory_until_they_are_cut(
     world: World,
 ) -> None:
@@ -341,6 +347,7 @@ def test_seven_answers_of_80_mb_that_are_read_a_byte_a_second_lie_in_little_memo
     assert world.client.post("/v1/logprobs", json={"prompt": "a"}).status_code == 200
 
 
+@pytest.mark.fault(37)
 def test_a_stream_that_is_read_a_byte_a_second_is_cut_and_costs_what_the_limit_says(world: World) -> None:
     with world.growth() as grown:
         asked = chat_body("at once", stream=True, max_tokens=20_000)
@@ -383,6 +390,7 @@ def ends_within(connections: list[socket.socket], max_s: float) -> list[bytes]:
     return found
 
 
+@pytest.mark.fault(71)
 def test_where_haproxy_is_killed_its_streams_end_at_once_and_it_is_back(world: World) -> None:
     killed = world.haproxy
     connections = open_streams(world, 100)
@@ -396,6 +404,7 @@ def test_where_haproxy_is_killed_its_streams_end_at_once_and_it_is_back(world: W
     assert world.haproxy.pid != killed.pid
 
 
+@pytest.mark.fault(71)
 def test_where_an_ingress_is_killed_its_streams_end_at_once_and_others_are_told_to_come_back(world: World) -> None:
     connections = open_streams(world, 100)
     world.ingress.kill()
@@ -421,6 +430,7 @@ def listens(port: int) -> bool:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.fault(79)
 def test_one_address_may_have_three_quarters_of_the_connections() -> None:
     """Those of HAProxy are as many as the limit of open files allows, here of few."""
     limit = 300

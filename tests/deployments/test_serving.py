@@ -93,6 +93,7 @@ def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
         psutil.wait_procs(family, 30)
 
 
+@pytest.mark.fault(40)
 def test_a_second_signal_ends_everything_at_once(served: Served) -> None:
     family = served.family()
     with ThreadPoolExecutor(1) as pool:
@@ -113,6 +114,7 @@ def test_a_second_signal_ends_everything_at_once(served: Served) -> None:
         assert time.monotonic() - start < DRAIN_S - 1
 
 
+@pytest.mark.fault(79)
 @pytest.mark.parametrize(
     "served", [{"RAY_SERVE_HAPROXY_BINARY_PATH": "/nothing", "PATH": "/usr/bin:/bin"}], indirect=True
 )

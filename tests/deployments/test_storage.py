@@ -109,6 +109,7 @@ def test_many_threads_write_files_of_their_own_and_one_together(folder: Location
     assert names_in(local(tmp_path / "one")) == ["file"]
 
 
+@pytest.mark.fault(47)
 def test_a_full_disk_is_an_error_and_leaves_nothing(folder: Location) -> None:
     file = folder.child("file")
     for chunks in ([bytes(2**19)] * 4, [bytes(2**16 + 1)]):
@@ -160,6 +161,7 @@ def test_a_reader_of_a_file_that_is_replaced_reads_on_in_the_old_one(tmp_path: P
         assert set(stream.read().split()) == {b"old"}
 
 
+@pytest.mark.fault(47)
 def test_a_folder_that_cannot_be_written_to_is_refused_at_the_start() -> None:
     for given, message in (
         # Also to root: nobody makes files there.

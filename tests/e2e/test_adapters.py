@@ -296,6 +296,7 @@ def test_what_is_loaded_while_others_write_is_everywhere_and_what_replaces_it_to
         assert {other.result()[1] for other in others} == {EN}
 
 
+@pytest.mark.fault(65)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_one_that_does_not_fit_is_refused_in_a_sentence_and_is_nowhere(world: World, tmp_path: Path, name: str) -> None:
     damage, message = DAMAGES[name]
@@ -343,6 +344,7 @@ def hostile_adapter(world: World, folder: Path, std: float) -> Path:
     return write_adapter(world.folder / MODEL, folder / "hostile", card, std=std, target_modules=everywhere)
 
 
+@pytest.mark.fault(65)
 def test_one_whose_weights_overflow_is_refused_and_is_nowhere(world: World, tmp_path: Path) -> None:
     answer = world.load("hostile", hostile_adapter(world, tmp_path, std=1e18))
     assert (answer.status_code, world.names()) == (400, list(NAMES)), answer.text
@@ -375,6 +377,7 @@ def test_no_adapter_brings_a_word_that_is_not_listed(world: World, tmp_path: Pat
         assert world.unload("hostile").status_code == 200
 
 
+@pytest.mark.fault(41)
 def test_replicas_that_start_later_have_what_was_loaded(world: World, reference: Reference, tmp_path: Path) -> None:
     folder = write_adapter(world.folder / MODEL, tmp_path / "late", {"languages": ["es"], "max_words": 299}, r=8)
     assert world.load("late", folder).status_code == 200

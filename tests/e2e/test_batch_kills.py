@@ -100,6 +100,7 @@ def story(request: pytest.FixtureRequest, shallow_path: Path, tmp_path_factory: 
     return Story(sent, batch, output, errors, lists, num_compiles, refusals)
 
 
+@pytest.mark.fault(52)
 def test_every_line_ends_in_one_file_whatever_is_killed(story: Story) -> None:
     assert story.batch.request_counts is not None
     assert story.batch.request_counts.total == NUM_LINES
@@ -113,6 +114,7 @@ def test_a_restarted_service_compiles_nothing(story: Story) -> None:
     assert later == [0] * len(later)
 
 
+@pytest.mark.fault(42, 60)
 def test_nobody_waits_for_a_dead_engine(story: Story) -> None:
     """Another takes a minute to start; each is answered before, and told when to come back."""
     assert len(story.refusals) == NUM_REFUSED

@@ -32,6 +32,7 @@ def register():
 """
 
 
+@pytest.mark.fault(51)
 def test_a_line_that_kills_the_engine_each_time_is_the_only_one_that_fails(shallow_path: Path, tmp_path: Path) -> None:
     args = {"replica_env": {"PYTHONPATH": str(installed(tmp_path)), "VLLM_CPU_KVCACHE_SPACE": "1",
                             "OMP_NUM_THREADS": "1"}, "batch": {"lines_in_flight": 4}}  # fmt: skip

@@ -47,6 +47,7 @@ def read(service: Service, file_id: str | None) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.fault(50)
 def test_all_lines_are_accounted_for(service: Service) -> None:
     sent = lines(120)
     batch = start(service, b"\n".join(line.text for line in sent), metadata={"book": "one"})
@@ -118,6 +119,7 @@ def test_a_cancelled_batch_keeps_what_was_answered(service: Service) -> None:
     assert service.ask("Hello", ("en", 100), max_tokens=3).text
 
 
+@pytest.mark.fault(55)
 def test_no_interactive_request_waits_for_the_lines_that_wait(service: Service) -> None:
     sent = [line for line in lines(300, max_tokens=60) if line.fault is None]
     batch = start(service, b"\n".join(line.text for line in sent))

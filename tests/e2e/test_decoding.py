@@ -169,6 +169,7 @@ def test_bad_values_are_refused(service: Service, fields: dict[str, Any]) -> Non
         service.start("Hello", max_tokens=6, extra_body=fields)
 
 
+@pytest.mark.fault(36)
 def test_clients_that_leave_hold_no_sequence(service: Service) -> None:
     """Ten times eight beams are more than the 64 sequences that run at once: the next request would be refused."""
     body = {

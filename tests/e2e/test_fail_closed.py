@@ -10,6 +10,7 @@ from tests.harness import Demo, DemoError
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 
+@pytest.mark.fault(48)
 def test_an_engine_without_the_plugin_is_not_served(shallow_path: Path, tmp_path: Path) -> None:
     environment = ENVIRONMENT | {"VLLM_PLUGINS": "none", "OMP_NUM_THREADS": "1"}
     demo = Demo(str(shallow_path), tmp_path, {"replica_env": environment, "prebuild_langs": []})

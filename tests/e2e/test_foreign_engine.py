@@ -28,6 +28,7 @@ def run_engine(model: Path, folder: Path, *, uses_plugin: bool) -> dict[str, Any
     return found
 
 
+@pytest.mark.fault(77)
 def test_an_engine_of_others_is_left_as_it_is_and_a_reference_generates_nothing_there(
     shallow_path: Path, tmp_path: Path
 ) -> None:

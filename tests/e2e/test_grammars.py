@@ -36,6 +36,7 @@ def test_an_answer_is_a_text_of_the_clients_grammar(service: Service, language: 
     assert re.fullmatch(EXPECTED, text), text
 
 
+@pytest.mark.fault(22)
 @pytest.mark.parametrize("language", ANSWERS)
 def test_beside_a_word_list_a_grammar_is_refused(service: Service, language: str) -> None:
     fields = {"structured_outputs": ANSWERS[language], "vocab": {"lang": "en", "n_words": 300}}
@@ -58,6 +59,7 @@ def hostile() -> Iterator[dict[str, str]]:
     yield from (*explosive(BEGINNING), *sharp(BEGINNING))
 
 
+@pytest.mark.fault(68)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.stress), 4])
 def test_hostile_ones_end_while_others_are_served(service: Service, every: int) -> None:
     waits, took = list[float](), list[float]()
@@ -108,6 +110,7 @@ def test_one_that_explodes_in_the_engine_is_ended_with_its_field(
     assert "too much processor time" in events[-1]["error"]["message"]
 
 
+@pytest.mark.fault(68)
 def test_a_stream_goes_on_beside_eight_that_explode(service: Service) -> None:
     gaps: dict[str, list[float]] = {}
 

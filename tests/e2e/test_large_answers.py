@@ -45,6 +45,7 @@ def largest_gap_s(service: Service, is_over: Any) -> float:
     return longest
 
 
+@pytest.mark.fault(73)
 def test_many_logprobs_block_no_loop_while_another_key_is_served(service: Service) -> None:
     listed = chat(
         n=NUM_TEXTS, max_tokens=NUM_TOKENS, min_tokens=NUM_TOKENS, logprobs=True, top_logprobs=NUM_TOP, vocab=VOCAB
@@ -81,6 +82,7 @@ def test_many_logprobs_block_no_loop_while_another_key_is_served(service: Servic
     assert not blocked, "\n".join(blocked)
 
 
+@pytest.mark.fault(73)
 def test_more_logprobs_than_an_answer_may_have_are_refused_by_the_name_of_the_limit(service: Service) -> None:
     answer = post(service, "/v1/chat/completions", chat(n=8, max_tokens=600, logprobs=True, top_logprobs=20))
     assert answer.status_code == 400

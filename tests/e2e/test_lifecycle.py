@@ -176,6 +176,7 @@ def test_nobody_waits_for_a_vocabulary_that_was_killed(world: World) -> None:
     world.wait_until_good()
 
 
+@pytest.mark.fault(71, 74)
 def test_a_stream_of_an_ingress_that_was_killed_ends_and_others_are_soon_served(world: World) -> None:
     with ThreadPoolExecutor(2) as pool:
         [streamed] = start_streams(world, pool, [LONG])
@@ -188,6 +189,7 @@ def test_a_stream_of_an_ingress_that_was_killed_ends_and_others_are_soon_served(
     world.wait_until_good()
 
 
+@pytest.mark.fault(74)
 def test_only_a_process_that_another_takes_the_place_of_is_ended_where_memory_is_short(world: World) -> None:
     """The kernel ends what has the largest score: workers of Ray, their engines and compilers, and not Ray itself."""
     programs = {pid: psutil.Process(pid).cmdline()[0] for pid in world.demo.processes()}
@@ -202,6 +204,7 @@ def test_only_a_process_that_another_takes_the_place_of_is_ended_where_memory_is
     assert b"RAY_memory_monitor_refresh_ms=0" in Path(f"/proc/{raylet}/environ").read_bytes().split(b"\0")
 
 
+@pytest.mark.fault(44)
 def test_a_service_whose_controller_was_killed_is_ready_all_along(world: World) -> None:
     world.kill("ray::ServeController")
     statuses, slowest = world.readiness(75)
@@ -242,6 +245,7 @@ def test_an_engine_that_is_killed_while_words_are_taken_back_leaves_whole_words_
     written()
 
 
+@pytest.mark.fault(39)
 def test_an_end_refuses_what_comes_and_lets_streams_finish_or_tells_them(world: World) -> None:
     with ThreadPoolExecutor(NUM_STREAMS) as pool:
         streams = start_streams(world, pool, [SHORT, LONG] * (NUM_STREAMS // 2))

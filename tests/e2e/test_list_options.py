@@ -79,6 +79,7 @@ def test_answers_keep_to_the_list_with_each_option(service: Service, name: str) 
         assert "\n" in answer.text.strip()
 
 
+@pytest.mark.fault(33)
 def test_every_budget_gives_whole_sentences(service: Service) -> None:
     vocab = {"lang": "en-school", "end": "sentence"}
 
@@ -188,6 +189,7 @@ def test_a_hundred_first_requests_for_a_list_cause_one_compile(service: Service)
     assert service.num_compiles(list_id, at_least=1) == 1
 
 
+@pytest.mark.fault(32)
 def test_a_list_replaced_while_streams_run_counts_for_new_requests_only(service: Service, wordlist_dir: Path) -> None:
     old, new = ("the", "old", "river", "runs", "slowly"), ("a", "new", "house", "stands", "here")
     path = wordlist_dir / "en-changing.txt"
@@ -211,6 +213,7 @@ def test_a_list_replaced_while_streams_run_counts_for_new_requests_only(service:
     assert old_id != new_id
 
 
+@pytest.mark.fault(26)
 def test_a_list_file_that_cannot_be_used_leaves_the_old_version_serving(service: Service, wordlist_dir: Path) -> None:
     path = wordlist_dir / "en-broken.txt"
     path.write_text("river\nstone\n", encoding="utf-8")

@@ -87,6 +87,7 @@ async def world(tmp_path: Path, smollm2_path: Path) -> AsyncIterator[World]:
     assert all(is_gone(pid) for pid in world.pids)
 
 
+@pytest.mark.fault(31)
 @pytest.mark.parametrize(
     "num_lists",
     [

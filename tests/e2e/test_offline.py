@@ -150,6 +150,7 @@ def test_a_program_has_a_dataset_answered(shallow_path: Path, tmp_path: Path) ->
         assert json.loads(row["completion"])["vocab"]["n_words"] == 300 + row["number"]
 
 
+@pytest.mark.fault(52)
 def test_a_run_that_is_killed_goes_on_and_is_complete(shallow_path: Path, tmp_path: Path, address: str) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     write_table(source)

@@ -177,6 +177,7 @@ def test_who_does_not_say_rays_token_deploys_nothing(head: Head) -> None:
     assert "Missing authentication token" in refused.stderr
 
 
+@pytest.mark.fault(48)
 def test_a_variable_of_the_command_does_not_reach_the_cluster_and_the_error_says_what_does(head: Head) -> None:
     assert head.run("run", {}, SECRET_TOKEN="of the command", **head.with_token).returncode == 0
     status, message = head.status()

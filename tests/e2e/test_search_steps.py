@@ -76,6 +76,7 @@ def test_requests_that_wait_for_their_turn_do_not_hide_the_engines_steps(found: 
     assert 0 < result["longest_gap_s"] < result["longest_wait_s"] / 2
 
 
+@pytest.mark.fault(43)
 def test_an_engine_that_stands_still_is_ended_though_requests_come_and_go(found: dict[str, Any]) -> None:
     result = found["watch"]
     assert result["num_given_up"] > 1

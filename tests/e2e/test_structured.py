@@ -54,6 +54,7 @@ def ask(service: Service, vocab: Any = LIST, **fields: Any) -> Any:
     return service.start("Make a quiz about a dog.", vocab, **given)
 
 
+@pytest.mark.fault(67)
 @pytest.mark.parametrize(("lang", "n_words"), [("en", 500), ("es", 1000), ("de", 300), ("fr", 2000)])
 def test_every_string_is_written_in_the_list(service: Service, lang: str, n_words: int) -> None:
     made = ask(service, {"lang": lang, "n_words": n_words}, n=3)
@@ -82,6 +83,7 @@ def test_a_stream_has_whole_words_and_the_same_answer(service: Service) -> None:
     assert streamed.vocab is not None
 
 
+@pytest.mark.fault(67)
 def test_whatever_max_tokens_is_an_answer_is_whole_or_refused(service: Service) -> None:
     def cut(max_tokens: int) -> int | None:
         try:

@@ -68,6 +68,7 @@ def finish(process: subprocess.Popen[str]) -> str:
     return output
 
 
+@pytest.mark.fault(66)
 def test_killed_in_each_step_it_ends_with_the_same_report(model: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     output = finish(start(model, whole))

@@ -42,6 +42,7 @@ def ask(service: Service, question: Question) -> list[tuple[str, str]]:
     return list(zip(texts, reasons, strict=True))
 
 
+@pytest.mark.fault(69)
 @pytest.mark.parametrize(
     # Traditional Chinese is cut as simplified, by another list; lines of a batch have it.
     "language",

@@ -74,6 +74,7 @@ class Handle:
         )
 
 
+@pytest.mark.fault(36)
 async def test_a_client_that_vanishes_leaves_no_error_that_nobody_takes() -> None:
     untaken: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: untaken.append(context))

@@ -43,6 +43,7 @@ async def ask(app: Any, *headers: tuple[bytes, bytes], path: str = "/health") ->
     return start["status"], start["headers"], b"".join(message["body"] for message in rest)
 
 
+@pytest.mark.fault(56)
 async def test_drops_what_serve_would_act_on() -> None:
     others = [(b"host", b"a"), (b"authorization", b"Bearer k"), (b"x-session", b"1"), (b"serve", b"1")]
     for name in (
@@ -98,6 +99,7 @@ async def test_a_websocket_is_refused_before_serve_looks_at_its_headers() -> Non
     assert sent == ["websocket.close"]
 
 
+@pytest.mark.fault(56)
 def test_an_ingress_does_not_start_without_the_guard() -> None:
     environments: list[dict[str, str]] = [{}, {CALLBACK_VARIABLE: ""}, {CALLBACK_VARIABLE: "other:middlewares"}]
     for environment in environments:

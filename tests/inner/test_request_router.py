@@ -122,6 +122,7 @@ async def test_what_other_processes_sent_counts_as_the_replica_says(router: Repl
     assert await first_choice(router, candidates, {"body": "a line"}) != [preferred]
 
 
+@pytest.mark.fault(43)
 async def test_a_replica_whose_engine_stands_still_gets_nothing_while_others_run(router: ReplicaRouter) -> None:
     candidates = replicas(3)
     candidates[0].routing_stats = candidates[1].routing_stats = {STALLED: True}

@@ -113,6 +113,7 @@ def answers_in(page: Page, url: str) -> list[Response]:
     return found
 
 
+@pytest.mark.fault(75)
 @pytest.mark.parametrize(("path", "origin"), [("/", None), ("/opaque", "null")], ids=["another port", "null"])
 def test_what_a_foreign_page_sends_is_refused(
     any_page: Page, foreign: str, url: str, path: str, origin: str | None
@@ -131,6 +132,7 @@ def test_what_a_foreign_page_sends_is_refused(
     assert uploads(url) == before
 
 
+@pytest.mark.fault(75)
 def test_a_name_that_leads_to_this_machine_is_refused(browser: Browser, url: str) -> None:
     """As by DNS rebinding: the browser takes the service for the attacker's own site."""
     rebound = url.replace("127.0.0.1", REBOUND)

@@ -2,7 +2,7 @@
 
 ``packages`` fetches published packages, ``evidence`` reads what they know of a language, ``wordfreq_list`` has the
 entries, ``judge`` decides on each, ``by_hand`` has what a person wrote down, ``writing`` writes the list, and ``page``
-the table of docs/word-lists.md.
+the table of counts.md.
 
 Another language: add its countries to ``evidence.COUNTRIES`` and a file to ``by_hand`` with its ``[alphabet]``,
 ``[letters]`` and ``[junk]``; run ``python -m tools.lists TAG``; read the first 300 words and what was left out of the

@@ -1,6 +1,6 @@
 """Build the built-in lists: ``python -m tools.lists [LANGUAGE...]``, by default all of them.
 
-Writes ``vocab/lists/data/<language>.xz`` and the table of docs/word-lists.md; for traditional Chinese also
+Writes ``vocab/lists/data/<language>.xz`` and the table of ``tools/lists/counts.md``; for traditional Chinese also
 ``vocab/simplified.txt``. The packages are fetched into ``~/.cache/wordbound/lists`` on the first run, 700 MB.
 """
 

@@ -1,11 +1,11 @@
-"""The table of docs/word-lists.md: per language how many words there are, and what was left out."""
+"""The table of counts.md: per language how many words there are, and what was left out."""
 
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "word-lists.md"
+PAGE: Final = Path(__file__).parent / "counts.md"
 BEGIN: Final = "<!-- built by tools.lists -->\n"
 END: Final = "<!-- end -->\n"
 _HEAD: Final = (

@@ -112,6 +112,7 @@ def test_another_key_finds_no_batch_or_job_and_neither_kind_is_the_other(
     assert client.get(f"/v1/batches/{batch}").json()["status"] == "validating"
 
 
+@pytest.mark.fault(53)
 def test_a_batch_is_cancelled_once_and_a_second_time_is_fine(client: httpx.Client, small: BatchWorld) -> None:
     batch = small.batch()["id"]
     for _ in range(2):

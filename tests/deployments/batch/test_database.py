@@ -137,6 +137,7 @@ def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
     assert file.read_text().startswith("Dear Anna, ")
 
 
+@pytest.mark.fault(47)
 def test_a_full_disk_is_an_error_and_what_was_there_stays(tmp_path: Path) -> None:
     with closing(BatchStore(f"sqlite:///{tmp_path}/batches.sqlite")) as store:
         add(store)

@@ -194,6 +194,7 @@ def test_a_file_is_deleted_even_if_its_contents_stay(
     assert "read-only" in caplog.text
 
 
+@pytest.mark.fault(47)
 def test_where_nothing_can_be_written_nothing_is_promised(
     client: httpx.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

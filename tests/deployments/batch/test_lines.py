@@ -4,6 +4,7 @@ import io
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ FAULTS: list[tuple[bytes, str, str | None, str]] = [
 ]
 
 
+@pytest.mark.fault(50)
 def test_a_faulty_line_names_its_number_and_cause_and_the_others_are_read() -> None:
     wrong = []
     for text, code, param, cause in FAULTS:
@@ -111,6 +113,7 @@ def test_a_name_that_a_faulty_line_used_is_used() -> None:
     assert items[0].fault is not None
 
 
+@pytest.mark.fault(50)
 def test_a_line_that_is_too_long_is_skipped() -> None:
     limits = Limits(max_body_bytes=2000)
     fits = line(body=chat_body("x" * (2000 - len(line(body=chat_body(""))))))

@@ -109,6 +109,7 @@ async def test_lines_of_files_and_elements_of_lists_are_openais(world: BatchWorl
 
 
 class TestDeaths:
+    @pytest.mark.fault(51)
     async def test_a_line_that_kills_engines_is_isolated_and_the_others_are_answered(self, world: BatchWorld) -> None:
         lines = [line_of(number, f"text {number}") for number in range(100)]
         lines[50] = line_of(50, "poison")
@@ -123,6 +124,7 @@ class TestDeaths:
         assert world.engines.num_deaths == world.engines.asked["poison"] == 3
         assert sum(number == 3 for number in world.engines.asked.values()) <= 8
 
+    @pytest.mark.fault(62)
     @pytest.mark.parametrize("max_attempts", [1, 2, 3])
     async def test_a_file_of_lines_that_kill_engines_fails_after_a_few_deaths_and_keeps_what_was_answered(
         self, tmp_path: Path, max_attempts: int
@@ -140,6 +142,7 @@ class TestDeaths:
         assert (codes.count("engine_failed"), codes.count("batch_failed")) == (10, 287)
         assert await world.run(batch) == ended
 
+    @pytest.mark.fault(62)
     async def test_a_poisoned_file_fails_and_the_batch_of_another_key_loses_no_line(self, world: BatchWorld) -> None:
         world.engines.num_lines = 8
         poisoned = world.batch_of((line_of(number, "poison") for number in range(1000)), owner="anna")
@@ -209,6 +212,7 @@ class TestDeaths:
             world.engines.ready = True
             await until(lambda: world.now_of(suspect).status == "completed")
 
+    @pytest.mark.fault(52)
     @pytest.mark.parametrize("seed", range(8))
     async def test_a_killed_process_goes_on_where_it_was(self, tmp_path: Path, database_url: str, seed: int) -> None:
         randomness = random.Random(seed)
@@ -242,6 +246,7 @@ class TestDeaths:
         assert_every_line_once(world, batch, 60)
         world.store.close()
 
+    @pytest.mark.fault(52)
     @pytest.mark.parametrize("place", ["commit", "finish"])
     async def test_a_death_while_the_files_are_written_costs_nothing(
         self, world: BatchWorld, monkeypatch: pytest.MonkeyPatch, place: str
@@ -258,6 +263,7 @@ class TestDeaths:
         assert world.engines.asked["Hello"] == 1
 
 
+@pytest.mark.fault(47)
 @pytest.mark.parametrize(("place", "status"), [("record", "validating"), ("commit", "finalizing")])
 async def test_a_full_disk_ends_no_batch(
     world: BatchWorld, monkeypatch: pytest.MonkeyPatch, place: str, status: str
@@ -274,6 +280,7 @@ async def test_a_full_disk_ends_no_batch(
 
 
 class TestEnds:
+    @pytest.mark.fault(53)
     @pytest.mark.parametrize(("ending", "code"), [("cancelled", "batch_cancelled"), ("expired", "batch_expired")])
     async def test_what_was_answered_before_the_end_is_kept(self, world: BatchWorld, ending: str, code: str) -> None:
         good = [line_of(number, f"text {number}") for number in range(8)]

@@ -58,6 +58,7 @@ async def test_old_files_and_batches_are_deleted_but_not_what_an_open_batch_read
             file.size()
 
 
+@pytest.mark.fault(49)
 async def test_a_clock_that_jumps_a_month_deletes_nothing(world: BatchWorld, caplog: pytest.LogCaptureFixture) -> None:
     ended = ended_batch(world)
     world.jumped_s = world.settings.limits.retention_s + 10.0
@@ -85,6 +86,7 @@ async def test_a_clock_that_jumps_a_month_deletes_nothing(world: BatchWorld, cap
     assert "again where it was expected" in back
 
 
+@pytest.mark.fault(49)
 async def test_a_clock_that_jumps_a_day_expires_no_batch(world: BatchWorld) -> None:
     batch = world.batch_of([line_of(1, "stall")])
     world.jumped_s = DAY

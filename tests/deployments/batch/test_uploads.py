@@ -208,6 +208,7 @@ async def test_uploads_of_one_key_hold_no_more_than_they_may_and_others_are_unaf
         assert upload.file.size == 99_000
 
 
+@pytest.mark.fault(64)
 async def test_stalled_uploads_of_one_key_are_few_and_leave_room_for_others() -> None:
     """Each holds a place in the ingress, and all places taken are a 503 for everyone."""
     uploads = make_uploads()

@@ -153,6 +153,7 @@ async def large_file() -> tuple[PieceStream, list[int]]:
 
 
 class TestFileStream:
+    @pytest.mark.fault(59)
     async def test_of_a_file_that_nobody_reads_one_small_piece_is_read(self) -> None:
         stream, asked = await large_file()
         num_sent = 0

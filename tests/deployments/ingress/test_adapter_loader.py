@@ -123,6 +123,7 @@ async def test_another_one_takes_its_place_only_when_asked_to(service: Service, 
     assert len(service.copies) == 2
 
 
+@pytest.mark.fault(65)
 async def test_one_that_a_replica_does_not_take_leaves_nothing(service: Service, made: Path) -> None:
     await service.load("other", made / "other")
     before = service.register.read(), service.copies

@@ -39,6 +39,7 @@ def test_a_stream_arrives_while_it_is_made(front: Front) -> None:
         wait_until(lambda: front.backend.calls[0].is_closed)
 
 
+@pytest.mark.fault(38)
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_error_before_the_first_word_has_its_own_status(front: Front, stream: bool) -> None:
     refused = front.chat(text="please refuse", stream=stream)
@@ -54,6 +55,7 @@ def test_an_error_before_the_first_word_has_its_own_status(front: Front, stream:
     assert all(call.is_closed for call in front.backend.calls)
 
 
+@pytest.mark.fault(38)
 @pytest.mark.parametrize(
     ("wish", "kind"),
     [
@@ -84,6 +86,7 @@ def assert_work_stops_when_the_client_leaves(front: Front, path: str, fields: di
     wait_until(lambda: calls[0].is_closed)
 
 
+@pytest.mark.fault(36)
 def test_work_stops_when_the_client_leaves(front: Front) -> None:
     for wish, stream in (("please stall", False), ("please stall", True), ("please stall later", True)):
         assert_work_stops_when_the_client_leaves(front, CHAT, chat_body(wish, stream=stream))

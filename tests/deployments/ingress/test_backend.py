@@ -202,12 +202,14 @@ def test_a_client_who_leaves_does_not_wait_for_a_list_any_more(front: Front) -> 
     wait_until(lambda: num_waiting() == 0, timeout_s=10)
 
 
+@pytest.mark.fault(5)
 def test_no_second_spelling_of_a_path_gets_through_the_proxy(front: Front) -> None:
     for target in ("//v1/models", "/v1/../metrics", "/%2e%2e/v1/models", "/v1/%6dodels", "/redoc"):
         assert front.send_raw(raw_request(target, key=None))[0] == 401, target
         assert front.send_raw(raw_request(target))[0] == 404, target
 
 
+@pytest.mark.fault(24)
 def test_the_request_id_is_the_servers_alone_through_the_proxy(front: Front) -> None:
     for name in ("X-Request-Id", "x-request-id"):
         ids = front.get("/v1/models", headers={name: "mine" + "x" * 10_240}).headers.get_list("x-request-id")
@@ -215,6 +217,7 @@ def test_the_request_id_is_the_servers_alone_through_the_proxy(front: Front) -> 
         assert ids[0].startswith("req-")
 
 
+@pytest.mark.fault(56)
 def test_headers_by_which_serve_routes_leave_nothing_in_the_proxy(front: Front) -> None:
     """Unguarded, Serve's router keeps an entry with all headers for each value."""
     [proxy] = [one for one in psutil.process_iter(["name"]) if "ProxyActor" in one.info["name"] and _is_ours(one)]
@@ -237,6 +240,7 @@ def _is_ours(process: psutil.Process) -> bool:
     return any(parent.pid == os.getpid() for parent in process.parents())
 
 
+@pytest.mark.fault(36)
 @pytest.mark.parametrize(
     ("path", "asked"),
     [
@@ -255,6 +259,7 @@ def test_the_replica_stops_when_the_client_leaves(front: Front, path: str, asked
     wait_until(lambda: num_open() == 0, timeout_s=5)
 
 
+@pytest.mark.fault(35, 58)
 def test_what_finds_no_room_is_told_to_come_back(front: Front) -> None:
     """Two requests run and one waits; all others are refused at once, and served when those have left."""
     body = json.dumps(chat_body("please stall")).encode()
@@ -277,6 +282,7 @@ def test_what_finds_no_room_is_told_to_come_back(front: Front) -> None:
     assert num_open() == 0
 
 
+@pytest.mark.fault(3)
 def test_a_key_in_the_query_is_in_no_log_and_no_metric_of_any_process(front: Front) -> None:
     tokens = (KEY, "no-key-of-ours-4d1f")
     handshake = (b"Upgrade: websocket", b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", b"Sec-WebSocket-Version: 13")
@@ -339,6 +345,7 @@ async def test_a_request_starts_the_first_replica_and_is_answered_by_it(tmp_path
         serve.delete("quiet")
 
 
+@pytest.mark.fault(41)
 def test_a_dead_replica_is_told_at_once_and_replaced(front: Front) -> None:
     """None of these hangs until another replica has started. The last test here: it ends the only one."""
     assert_error(front.chat(text="please die"), 503, code="overloaded")

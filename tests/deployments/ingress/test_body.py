@@ -6,6 +6,8 @@ import socket
 import time
 from typing import Any
 
+import pytest
+
 from tests.deployments.front import CHAT, LIMITS, Front, assert_error, chat_body, raw_request
 
 TOO_LONG = LIMITS.max_body_bytes + 1
@@ -16,6 +18,7 @@ def post(front: Front, body: bytes, *headers: bytes) -> tuple[int, bytes]:
     return front.send_raw(head + body)
 
 
+@pytest.mark.fault(8)
 def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_read(front: Front) -> None:
     status, answer = post(front, b"", b"Content-Length: %d" % TOO_LONG)
     assert status == 413
@@ -34,6 +37,7 @@ REFUSED: list[tuple[Any, str, str, int]] = [
 """A body, in chunks or whole, what it says it is, how it says it is compressed, and the status."""
 
 
+@pytest.mark.fault(8, 9)
 def test_a_body_that_is_too_long_compressed_of_another_kind_or_empty_is_refused(front: Front) -> None:
     with front.client() as client:
         for content, kind, encoding, status in REFUSED:
@@ -44,12 +48,14 @@ def test_a_body_that_is_too_long_compressed_of_another_kind_or_empty_is_refused(
             assert client.post(CHAT, content=json.dumps(chat_body()), headers=headers).status_code == 200
 
 
+@pytest.mark.fault(8)
 def test_a_body_shorter_than_it_says_never_reaches_the_graph(front: Front) -> None:
     status, _ = post(front, b'{"model"', b"Content-Length: 1000")
     assert status in (0, 400, 408)
     assert not front.backend.calls
 
 
+@pytest.mark.fault(8)
 def test_a_body_longer_than_it_says_is_cut_there(front: Front) -> None:
     body = json.dumps(chat_body()).encode()
     status, _ = post(front, body + b"GET /nothing HTTP/1.1\r\n\r\n", b"Content-Length: %d" % len(body))
@@ -57,6 +63,7 @@ def test_a_body_longer_than_it_says_is_cut_there(front: Front) -> None:
     assert len(front.backend.calls) <= 1
 
 
+@pytest.mark.fault(7)
 def test_a_body_that_trickles_is_cut_off_at_its_deadline_and_others_are_served(front: Front) -> None:
     head = raw_request(CHAT, b"Content-Type: application/json", b"Content-Length: 1000", method="POST")
     with socket.create_connection(("127.0.0.1", front.port), timeout=60) as connection:

@@ -113,6 +113,7 @@ async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monke
         assert handle.num_calls == 3
 
 
+@pytest.mark.fault(41)
 @pytest.mark.usefixtures("at_once")
 async def test_what_had_not_begun_at_a_replica_that_died_is_sent_to_another() -> None:
     dead = EngineError(503, "Its engine has ended.", code=ENGINE_DEAD)
@@ -166,6 +167,7 @@ async def test_a_request_that_starts_the_first_replica_is_told_to_come_back_wher
     assert answer.headers["retry-after"] == str(ENGINE_START_S)
 
 
+@pytest.mark.fault(64)
 def test_a_service_is_ready_by_what_is_known_of_its_replicas_and_the_controller_is_not_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -32,6 +32,7 @@ OF_OURS = [KEY[:-1], f"{KEY}x", "default", KEY.upper(), "ключ"]
 WRONG_KEYS = [*(key.encode() for key in OF_OURS), b"x", b"\xff\xfe", b"k" * 9000]
 
 
+@pytest.mark.fault(1)
 def test_a_request_without_a_key_is_unauthorized(front: Front) -> None:
     with front.client(key=None) as client:
         for headers in UNKEYED:
@@ -40,6 +41,7 @@ def test_a_request_without_a_key_is_unauthorized(front: Front) -> None:
             assert response.headers["www-authenticate"] == "Bearer"
 
 
+@pytest.mark.fault(2)
 def test_every_wrong_key_gets_the_same_answer(front: Front) -> None:
     with front.client(key=None) as client:
         without = client.get("/v1/models")
@@ -50,6 +52,7 @@ def test_every_wrong_key_gets_the_same_answer(front: Front) -> None:
                 assert response.content == without.content
 
 
+@pytest.mark.fault(2)
 def test_a_wrong_key_of_a_megabyte_is_refused(front: Front) -> None:
     status, _ = front.send_raw(raw_request("/v1/models", b"Authorization: Bearer " + b"k" * 2**20, key=None))
     assert status in (400, 401)
@@ -80,6 +83,7 @@ def test_the_key_opens_in_the_query_and_is_logged_nowhere(front: Front, caplog: 
     assert not any("a-wrong-key" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.fault(3)
 async def test_a_key_in_the_query_is_refused_where_the_setting_says_so_and_taken_out_all_the_same() -> None:
     queries = list[bytes]()
 
@@ -109,12 +113,14 @@ BAD_HOSTS = [b"a/b", b"a?b", b"a#b", b"u@a", b"a\\b", b"a b", b"", b"a:b", b"a:1
 GOOD_HOSTS = [b"localhost", b"127.0.0.1:8000", b"example.org", b"[::1]:8000", b"my_service.internal:80"]
 
 
+@pytest.mark.fault(4)
 def test_a_host_that_is_none_is_refused(front: Front) -> None:
     for host in BAD_HOSTS:
         for target in ("/v1/models", "/health"):
             assert front.send_raw(raw_request(target, b"Host: " + host))[0] == 400, (host, target)
 
 
+@pytest.mark.fault(4)
 def test_two_hosts_are_refused(front: Front) -> None:
     status, _ = front.send_raw(raw_request("/v1/models", b"Host: localhost", b"Host: localhost"))
     assert status == 400
@@ -137,6 +143,7 @@ def logged(caplog: pytest.LogCaptureFixture, request_id: str) -> str:
     return line
 
 
+@pytest.mark.fault(24)
 def test_the_server_makes_its_own_request_id(front: Front) -> None:
     sent, ids = ["mine", "mine", "x" * 10_240, "a\tb", ""], list[str]()
     with front.client() as client:
@@ -181,6 +188,7 @@ def test_what_breaks_is_logged_with_its_cause_and_the_owner_of_the_key(
     assert all(" of other " in line for line in lines)
 
 
+@pytest.mark.fault(23)
 def test_a_log_line_is_one_short_line_whatever_the_path(front: Front, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER)
     _, answer = front.send_raw(raw_request("/v1/models/%0d%0aINJECTED" + "x" * 10_000))

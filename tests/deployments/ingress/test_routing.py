@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 
 from deployments.ingress.app import create_app
 from deployments.ingress.vocabularies import CHECKS_AT_ONCE
@@ -44,6 +45,7 @@ UNKNOWN_TARGETS = [
 ]  # fmt: skip
 
 
+@pytest.mark.fault(5)
 def test_a_path_that_is_not_listed_is_unauthorized_without_the_key_and_not_found_with_it(front: Front) -> None:
     for target in UNKNOWN_TARGETS:
         assert front.send_raw(raw_request(target, key=None))[0] == 401, target
@@ -52,6 +54,7 @@ def test_a_path_that_is_not_listed_is_unauthorized_without_the_key_and_not_found
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["type"] == "invalid_request_error"
 
 
+@pytest.mark.fault(9)
 def test_a_wrong_method_is_refused_and_the_right_one_named(front: Front) -> None:
     for method, path, allowed in (
         ("GET", CHAT, "POST"),

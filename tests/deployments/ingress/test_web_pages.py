@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 import httpx
+import pytest
 
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.service import DEMO_TOKEN
@@ -104,6 +105,7 @@ async def test_any_other_name_is_refused_everywhere_with_the_setting_to_change()
             assert "SECRET_TOKEN" in error["message"]
 
 
+@pytest.mark.fault(75)
 async def test_a_page_of_another_origin_is_refused_with_the_setting_that_names_it() -> None:
     async with demo() as client:
         for origin in FOREIGN:
@@ -116,6 +118,7 @@ async def test_a_page_of_another_origin_is_refused_with_the_setting_that_names_i
             assert (await client.get("/v1/models", headers=both)).status_code == 403, origin
 
 
+@pytest.mark.fault(75)
 async def test_nothing_of_the_body_is_read() -> None:
     app = app_of(secret_token=DEMO_TOKEN, demo=True)
     for headers in ({"host": "evil.test"}, {"origin": "null"}):

@@ -100,6 +100,7 @@ async def test_rows_are_answered_together_whatever_becomes_of_them(coordinator: 
     assert stage.replica.most_running == again.replica.most_running == 3
 
 
+@pytest.mark.fault(51)
 async def test_a_row_that_kills_the_engine_is_isolated_and_the_others_are_answered(coordinator: Coordinator) -> None:
     rows = batch(a="fine", b="poison", c="fine")
     # Once together with the others, and twice alone.

@@ -57,6 +57,7 @@ def test_what_a_killed_run_left_is_removed(world: OfflineWorld) -> None:
     assert len(list((world.out / "answers").iterdir())) == 1
 
 
+@pytest.mark.fault(47)
 def test_a_disk_that_is_full_leaves_nothing_half_written(world: OfflineWorld) -> None:
     world.write("in.jsonl", [{"messages": ASKED}] * 50)
     with no_room(1000), pytest.raises(OSError, match="File too large"):

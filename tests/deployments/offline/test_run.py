@@ -52,6 +52,7 @@ def test_a_row_that_comes_twice_is_written_once(world: OfflineWorld) -> None:
     assert_complete(world)
 
 
+@pytest.mark.fault(53)
 def test_a_run_that_is_complete_needs_no_engine(world: OfflineWorld) -> None:
     world.run()
     engines = Engines()

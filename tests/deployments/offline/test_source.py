@@ -59,6 +59,7 @@ def test_what_is_no_place_is_refused(world: OfflineWorld) -> None:
         assert place in refusal(world, output=place)
 
 
+@pytest.mark.fault(54)
 def test_a_link_that_leads_out_of_the_input_is_refused(world: OfflineWorld, tmp_path: Path) -> None:
     (tmp_path / "secret.jsonl").write_bytes(LINE)
     world.write("a.jsonl", [ROW])
@@ -66,6 +67,7 @@ def test_a_link_that_leads_out_of_the_input_is_refused(world: OfflineWorld, tmp_
     assert "is a link that leads out of the input" in refusal(world)
 
 
+@pytest.mark.fault(54)
 def test_what_lies_outside_the_allowed_roots_is_refused(world: OfflineWorld) -> None:
     inside, outside = world.write("data/in.jsonl", [ROW]), world.write("database/in.jsonl", [ROW])
     data = inside.parent
@@ -79,6 +81,7 @@ def test_what_lies_outside_the_allowed_roots_is_refused(world: OfflineWorld) -> 
     assert "outside the folders that are allowed" in refusal(world, source=inside, allowed_roots=roots)
 
 
+@pytest.mark.fault(54)
 def test_output_and_input_must_not_be_in_one_another(world: OfflineWorld, tmp_path: Path) -> None:
     file = world.write("a.jsonl", [ROW])
     (tmp_path / "link").symlink_to(world.source)
@@ -114,6 +117,7 @@ class HostileType(pa.ExtensionType):
         raise Opened
 
 
+@pytest.mark.fault(54)
 def test_an_extension_type_is_refused_and_never_made(world: OfflineWorld) -> None:
     opened = []
     for depth in range(3):
@@ -129,6 +133,7 @@ def test_an_extension_type_is_refused_and_never_made(world: OfflineWorld) -> Non
     assert opened == []
 
 
+@pytest.mark.fault(54)
 def test_a_pickled_column_of_ray_is_refused(world: OfflineWorld) -> None:
     arrow_types: Any = pytest.importorskip("ray.data._internal.object_extensions.arrow")
     array = arrow_types.ArrowPythonObjectArray.from_objects([{1, 2}])

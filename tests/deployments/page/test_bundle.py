@@ -24,6 +24,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.fault(5)
 async def test_a_browser_without_a_key_gets_the_page_and_nothing_else(folder: Path) -> None:
     async with client_of(page=Bundle(folder)) as client:
         for path, kind, name in [

@@ -85,6 +85,7 @@ def test_a_prompt_is_text_or_tokens_and_there_may_be_several() -> None:
         assert CompletionRequestOfVllm.model_validate(request.body).prompt == prompt
 
 
+@pytest.mark.fault(16)
 def test_what_is_not_supported_is_refused_by_its_name_and_may_be_null() -> None:
     for name in (*CompletionRequest.unsupported, "guided_json"):
         assert refusal(read_completion, **{name: 1}).param == name

@@ -30,6 +30,7 @@ def test_a_text_of_any_role_is_passed_on() -> None:
         assert read(user(marker))[0]["content"] == marker
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize("content", ["", " ", "\n\t\u00a0\u3000", [], [text(" ")]])
 def test_a_prompt_without_text_is_refused(content: Any) -> None:
     with pytest.raises(BadRequestError, match="not blank"):
@@ -44,6 +45,7 @@ def test_a_blank_message_among_others_and_as_many_as_may_be_are_passed_on() -> N
 ADDRESSES = ["http://169.254.169.254/latest/meta-data", "file:///etc/passwd", "data:image/png;base64,AAAA"]
 
 
+@pytest.mark.fault(21)
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_a_part_that_is_not_text_is_refused(address: str) -> None:
     for kind in ("image_url", "input_audio", "audio_url", "video_url", "file", "input_image", "image_embeds"):
@@ -55,6 +57,7 @@ def test_a_part_that_is_not_text_is_refused(address: str) -> None:
             assert address not in str(caught.value)
 
 
+@pytest.mark.fault(21)
 def test_a_text_part_cannot_smuggle_an_address() -> None:
     with pytest.raises(BadRequestError):
         read(user([{**text("a"), "image_url": {"url": ADDRESSES[0]}}]))

@@ -28,6 +28,7 @@ from vocab.matching.structure.schema import StringKind
 VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
 
 
+@pytest.mark.fault(17)
 def test_null_is_the_same_as_nothing() -> None:
     for name in {*dict(GOOD), *ChatCompletionRequest.unsupported, *VOCABULARY}:
         assert read_chat(**{name: None}).body == read_chat().body, name
@@ -79,16 +80,19 @@ BAD_VALUES: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.fault(13, 14, 15, 16, 17, 18, 61)
 def test_a_value_out_of_range_or_of_another_type_is_refused() -> None:
     assert not refused_otherwise(({name: value}, f"{name}…", "") for name, value in each(BAD_VALUES))
 
 
+@pytest.mark.fault(16, 22)
 def test_a_field_that_is_not_supported_is_refused_whatever_its_value() -> None:
     names = ChatCompletionRequest.unsupported | {"guided_json", "guided_decoding_backend", "guided_whatever"}
     values = ["x", {}, True, False, 1]
     assert not refused_otherwise(({name: one}, name, "not supported here") for name in names for one in values)
 
 
+@pytest.mark.fault(24)
 def test_bookkeeping_never_reaches_the_engine() -> None:
     fields: dict[str, Any] = {
         "priority": 5,
@@ -107,12 +111,14 @@ def test_bookkeeping_never_reaches_the_engine() -> None:
         assert read_chat(**{name: value}).body == read_chat().body, name
 
 
+@pytest.mark.fault(12)
 def test_an_unknown_vocabulary_field_is_an_error_that_lists_the_known_ones() -> None:
     names = ("vocab_words", "Vocab", "vocabulary", "vocab_nwords", "VOCAB_LANG", "vocab_lang ")
     known = "vocab, vocab_lang, vocab_n_words"
     assert not refused_otherwise(({name: 5, **VOCABULARY}, name, known) for name in names)
 
 
+@pytest.mark.fault(12)
 def test_ten_thousand_faults_get_one_short_answer() -> None:
     many: list[dict[str, Any]] = [
         {f"unknown_{index}": index for index in range(10_000)},
@@ -128,6 +134,7 @@ def test_ten_thousand_faults_get_one_short_answer() -> None:
     assert not refused_otherwise((fields, "…", "") for fields in many)
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize(
     "fields",
     [
@@ -150,6 +157,7 @@ def test_a_million_faults_are_refused_at_the_first(fields: dict[str, Any]) -> No
     assert min(times) < 0.05
 
 
+@pytest.mark.fault(23)
 def test_an_unknown_model_is_not_found() -> None:
     for model in ("gpt-4o", "", "../../etc/passwd", "x" * 2**20, "a\nb", MODEL.upper()):
         error = refusal(model=model)
@@ -165,6 +173,7 @@ def test_a_request_that_names_no_model_is_for_the_one_that_is_served() -> None:
     assert refusal(model=5).param == "model"
 
 
+@pytest.mark.fault(14)
 def test_an_absent_budget_is_the_cap() -> None:
     assert read_chat().body["max_tokens"] == LIMITS.max_new_tokens
     assert read_chat(max_tokens=None, max_completion_tokens=None).body["max_tokens"] == LIMITS.max_new_tokens
@@ -200,10 +209,12 @@ def test_either_budget_becomes_max_tokens_and_two_that_differ_are_refused() -> N
         assert "max_completion_tokens" not in body
 
 
+@pytest.mark.fault(14)
 def test_a_budget_above_the_cap_is_refused_and_the_cap_named() -> None:
     assert str(LIMITS.max_new_tokens) in refusal(max_tokens=LIMITS.max_new_tokens + 1).message
 
 
+@pytest.mark.fault(22)
 def test_older_names_beside_structured_outputs_are_ignored() -> None:
     body = read_chat(structured_outputs={"regex": "a+"}, guided_regex="b+", guided_decoding_backend="guidance").body
     assert body["structured_outputs"] == {"regex": "a+"}
@@ -281,6 +292,7 @@ def test_a_budget_too_small_for_a_sentence_names_the_least_and_the_way_out() -> 
         check_max_tokens(read_chat(vocab={"lang": "en", "end": "word"}, max_tokens=2), resolved)
 
 
+@pytest.mark.fault(73)
 def test_more_logprobs_than_an_answer_may_have_are_refused() -> None:
     faults: list[tuple[str, dict[str, Any]]] = [
         ("top_logprobs", {"n": 8, "top_logprobs": 20, "max_tokens": 298}),

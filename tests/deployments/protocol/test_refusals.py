@@ -399,6 +399,7 @@ def test_each_fault_is_refused_by_its_field_in_a_sentence_about_it() -> None:
     assert not [(name, others) for name, faults in TABLE if (others := refused_otherwise(faults, reading(name)))]
 
 
+@pytest.mark.fault(12)
 @pytest.mark.parametrize("name", READERS)
 def test_a_body_is_an_object(name: str) -> None:
     read, good = READERS[name]

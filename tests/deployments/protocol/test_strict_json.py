@@ -86,6 +86,7 @@ def test_no_text_does_worse_than_a_json_error(text: bytes) -> None:
     assert value == json.loads(text)
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize(
     "text",
     [
@@ -103,6 +104,7 @@ def test_a_hostile_text_is_refused(text: bytes) -> None:
         loads(text, MAX_DEPTH)
 
 
+@pytest.mark.fault(10)
 @pytest.mark.parametrize(("text", "said"), FAULTS, ids=[text[:24].decode("latin-1") for text, _ in FAULTS])
 def test_a_body_that_is_not_json_gets_one_answer(front: Front, text: bytes, said: str) -> None:
     error = assert_error(front.chat(text), 400)
@@ -111,6 +113,7 @@ def test_a_body_that_is_not_json_gets_one_answer(front: Front, text: bytes, said
     assert not front.backend.calls
 
 
+@pytest.mark.fault(11)
 def test_a_million_messages_are_refused(front: Front) -> None:
     assert_error(front.chat(b'{"model":"stand-in","messages":[' + b"1," * 1_000_000 + b"1]}"), 413)
     assert_error(front.chat(b'{"model":"stand-in","messages":[' + b"1," * 500_000 + b"1]}"), 400, param="messages[0]")

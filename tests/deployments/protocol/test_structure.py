@@ -8,6 +8,7 @@ import time
 from enum import Enum
 from typing import Any, Literal, Optional
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
@@ -52,6 +53,7 @@ def test_a_keyword_that_could_keep_the_engine_busy_is_refused() -> None:
         assert not any(SLOW in refusal(**fields).message for _, fields in everywhere(schema))
 
 
+@pytest.mark.fault(67)
 def test_a_schema_that_is_too_large_is_refused() -> None:
     schemas: list[tuple[dict[str, Any], str]] = [
         ({"type": "object", "properties": {f"p{i}": {} for i in range(1000)}}, "1000 names and values"),
@@ -63,6 +65,7 @@ def test_a_schema_that_is_too_large_is_refused() -> None:
     assert not refused_elsewhere(schemas)
 
 
+@pytest.mark.fault(29)
 def test_choices_are_bounded_together() -> None:
     read_chat(structured_outputs={"choice": ["x" * 30] * 1000})
     assert refusal(structured_outputs={"choice": ["x" * 256] * 1000}).param == "structured_outputs.choice"

@@ -79,6 +79,7 @@ def test_a_prompt_is_the_last_user_message_as_far_as_it_is_no_pasted_text() -> N
     assert prompt(first) is prompt(first, prompt_words=False) is None
 
 
+@pytest.mark.fault(27)
 @pytest.mark.parametrize("member", ["words", "extra_words", "exclude_words"])
 def test_an_entry_that_cannot_be_a_word_is_named(member: str) -> None:
     entries: list[Any] = [

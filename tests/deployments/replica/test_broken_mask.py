@@ -167,6 +167,7 @@ def strings_in(value: Any) -> Iterator[str]:
             yield from strings_in(part)
 
 
+@pytest.mark.fault(63)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("way", [*WAYS, *AUTHOR_WAYS])
 async def test_no_unlisted_word_leaves(world: ReplicaWorld, way: str, stream: bool) -> None:
@@ -209,6 +210,7 @@ async def test_prompts_that_end_inside_a_word_or_differently_are_refused(world: 
     assert (sent, error.status, error.param) == ([], 400, "prompt")
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize(("num_tokens", "limit"), [(3000, "1024 tokens"), (1100, "1024 tokens")])
 async def test_a_prompt_that_is_too_long_is_refused(world: ReplicaWorld, num_tokens: int, limit: str) -> None:
     """The limit is the service's own: the engine reads 2,048."""
@@ -269,6 +271,7 @@ async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_ge
     assert chat["tokens"].count(world.tokenizer.convert_tokens_to_ids("<|im_end|>")) == 2
 
 
+@pytest.mark.fault(63)
 async def test_no_unlisted_word_leaves_in_lines_of_batches(world: ReplicaWorld) -> None:
     statuses = set[int]()
     for seed, (fields, decoding) in enumerate(list(WAYS.values()) * 2):

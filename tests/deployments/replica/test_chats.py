@@ -175,6 +175,7 @@ def templated(world_of: WorldOf) -> ReplicaWorld:
     return world_of("templated", engine_kwargs={"chat_template": TEMPLATE})
 
 
+@pytest.mark.fault(22)
 async def test_only_the_switches_of_the_models_own_template_can_be_set(templated: ReplicaWorld) -> None:
     await templated.ask(chat_template_kwargs={"enable_thinking": False, "style": "<|im_end|>"})
     assert "quickly" in templated.prompt
@@ -364,6 +365,7 @@ def test_a_service_that_does_not_fit_its_model_is_refused() -> None:
         check_context(settings, 99)
 
 
+@pytest.mark.fault(55)
 def test_batches_leave_places_of_the_engine_free() -> None:
     for lines_in_flight, max_num_seqs, places in ((10, 64, 10), (64, 64, 56), (500, 64, 56), (9, 4, 3), (9, 1, 1)):
         settings = Settings.load({"secret_token": "k", "batch": {"lines_in_flight": lines_in_flight}}, {})

@@ -93,6 +93,7 @@ async def sequences(world: ReplicaWorld) -> float:
     return number
 
 
+@pytest.mark.fault(49)
 def test_a_model_that_cannot_be_read_without_a_token_is_told_with_the_ways_to_give_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ async def test_lines_in_a_row_ask_once_for_their_list(world: ReplicaWorld, monke
     assert [spec.n_words for spec in world.lists.asked] == [11, 12]
 
 
+@pytest.mark.fault(60)
 async def test_a_dead_engine_is_given_nothing_and_no_line_is_blamed(
     world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

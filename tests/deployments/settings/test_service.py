@@ -42,6 +42,7 @@ def test_any_setting_comes_from_a_variable_with_the_prefix() -> None:
     assert load({"TORCH_DTYPE": " ", "WORDBOUND_HINT": ""}, torch_dtype="float16").torch_dtype == "float16"
 
 
+@pytest.mark.fault(76)
 def test_a_relative_path_begins_in_the_folder_of_the_file_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

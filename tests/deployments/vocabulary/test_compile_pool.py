@@ -111,6 +111,7 @@ async def test_an_error_of_the_list_is_raised_here_and_the_process_stays(world: 
     assert len(world.seen) == 1
 
 
+@pytest.mark.fault(30)
 @pytest.mark.parametrize("word", ["segfault", "memory"])
 async def test_a_job_that_fails_its_process_fails_alone(world: Faulty, word: str) -> None:
     jobs = [world.make(inline(each)) for each in ("the", word, "cat")]
@@ -120,6 +121,7 @@ async def test_a_job_that_fails_its_process_fails_alone(world: Faulty, word: str
     assert isinstance(after, Compiled)
 
 
+@pytest.mark.fault(30)
 async def test_a_job_that_hangs_is_given_up_at_its_deadline(tmp_path: Path) -> None:
     # Long enough for a process to start in.
     async with faulty(tmp_path, deadline_s=6) as world:
@@ -141,6 +143,7 @@ async def test_a_list_that_takes_too_long_by_itself_is_refused(world: Faulty, mo
     await world.make(inline("cat"))
 
 
+@pytest.mark.fault(57)
 async def test_owners_take_turns(world: Faulty) -> None:
     await world.make(inline("the"))
     done: list[str] = []
@@ -219,6 +222,7 @@ async def test_a_caller_who_leaves_takes_the_job_along_if_it_has_not_begun(world
     assert len(world.seen) == 1
 
 
+@pytest.mark.fault(30)
 async def test_closing_fails_what_is_under_way_and_leaves_no_process(world: Faulty) -> None:
     await world.make(inline("the"))
     jobs = [asyncio.create_task(world.make(inline(word))) for word in ("hang", "cat")]

@@ -65,6 +65,7 @@ async def test_a_language_tag_is_resolved_to_its_list_which_the_answer_names(wor
         assert isinstance(refusal, UnknownLanguageError) and says in str(refusal)
 
 
+@pytest.mark.fault(76)
 async def test_without_its_folder_of_lists_it_does_not_start_and_no_built_in_list_is_served(world: Lists) -> None:
     world.write("en", "the", "cat")
     vocabulary = await world.vocabulary()
@@ -158,6 +159,7 @@ async def test_a_replaced_list_takes_effect_and_a_deleted_one_is_unknown(world: 
         await vocabulary.resolve(spec("pets"))
 
 
+@pytest.mark.fault(26)
 async def test_a_list_replaced_by_a_bad_one_serves_on_in_its_old_version(
     world: Lists, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -198,6 +200,7 @@ async def test_a_last_good_version_stays_in_use_and_without_it_the_bad_one_is_re
 HOSTILE_NAMES = ["../pets", "/etc/passwd", "a\0b", "CON", "p" * 10_240, "%2e%2e", "рets", "Pets", "pets.txt", ".", " "]
 
 
+@pytest.mark.fault(25)
 async def test_a_name_that_is_no_lists_is_refused_before_anything_is_read(world: Lists) -> None:
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
@@ -219,6 +222,7 @@ async def test_a_bad_list_is_refused_with_its_line_and_read_once(world: Lists) -
     assert (await vocabulary.resolve(own("the", "c", "t"))).n_words == 3
 
 
+@pytest.mark.fault(57)
 async def test_a_refusal_of_a_clients_list_is_remembered(world: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
     vocabulary = await world.vocabulary()
     monkeypatch.setattr(trie_builder, "MAX_OWN_WORK", 100)
@@ -239,6 +243,7 @@ async def test_a_refusal_of_a_clients_list_is_remembered(world: Lists, monkeypat
         assert world.compiler.num_measured == num_before + 1
 
 
+@pytest.mark.fault(26)
 async def test_a_bad_list_to_prebuild_stops_the_start(world: Lists) -> None:
     world.write("bad", "the", "c\0t")
     world.write("empty", "# nothing")

@@ -63,6 +63,7 @@ def process(folder: Path) -> Iterator[CompileProcess]:
     process.reap()
 
 
+@pytest.mark.fault(29, 57)
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_is_compiled_or_refused_cheaply(process: CompileProcess, folder: Path, name: str) -> None:
     words, lang, is_list = LISTS[name]

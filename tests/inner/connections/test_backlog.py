@@ -66,6 +66,7 @@ async def test_events_come_in_order_and_those_that_waited_are_one() -> None:
             await anext(bodies)
 
 
+@pytest.mark.fault(37)
 async def test_where_too_much_waits_the_stream_with_the_most_is_given_up() -> None:
     backlog = Backlog(max_bytes=1000)
     slow, slower = Source(40), Source(10**9)

@@ -50,6 +50,7 @@ async def test_a_large_message_goes_in_parts_and_only_the_last_may_end_the_answe
         assert [part["more_body"] for part in parts] == [True] * (len(parts) - 1) + [more]
 
 
+@pytest.mark.fault(59)
 async def test_a_client_that_takes_nothing_is_given_up_and_nothing_after_that_is_waited_for() -> None:
     reader = reader_of(Client(3600), 0.2, 1)
     await reader.send(START)
@@ -59,6 +60,7 @@ async def test_a_client_that_takes_nothing_is_given_up_and_nothing_after_that_is
                 await reader.send(body_of(1))
 
 
+@pytest.mark.fault(37)
 async def test_a_client_that_takes_less_than_the_least_rate_is_given_up_however_regularly() -> None:
     # A part each 0.05 s is no wait of 0.5 s, and a tenth of the rate.
     client = Client(0.05)

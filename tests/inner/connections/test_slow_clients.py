@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import numpy as np
+import pytest
 
 from deployments.contract import ReplicaRequest
 from deployments.settings.keys import Key, digest_of
@@ -21,6 +22,7 @@ class LargeRows(StandIn):
         yield np.zeros((1, 10), np.float32)
 
 
+@pytest.mark.fault(59)
 async def test_rows_that_nobody_reads_leave_room_to_other_keys_and_none_to_their_own_until_they_are_read() -> None:
     keys = {**KEY_SETTINGS, "third": Key(sha256=digest_of(b"third-key"))}
     app = app_of(LargeRows(), keys=keys, limits=Limits())

@@ -168,6 +168,7 @@ def test_what_is_nowhere_cannot_be_read(tmp_path: Path, shared: SharedStore) -> 
         assert store.num_bytes() == 0
 
 
+@pytest.mark.fault(47)
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, words: CompiledList) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ArtefactError, match=r"cannot be written to .*file"):

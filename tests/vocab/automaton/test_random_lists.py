@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pytest
 import xgrammar
 from hypothesis import HealthCheck, given, settings
 
@@ -110,6 +111,7 @@ def compiled(source: RandomList, lacking: bytes = b"") -> Compiled | None:
     return world if has_texts else None
 
 
+@pytest.mark.fault(27)
 @given(random_lists())
 @random_list_test
 def test_an_entry_is_refused_or_kept_exactly(source: RandomList) -> None:
@@ -123,6 +125,7 @@ def test_an_entry_is_refused_or_kept_exactly(source: RandomList) -> None:
             assert forbidden or not trimmed or "\u200d" in (trimmed[0], trimmed[-1]), ascii(entry)
 
 
+@pytest.mark.fault(27)
 @given(random_lists())
 @random_list_test
 def test_every_listed_word_can_be_written(source: RandomList) -> None:
@@ -142,6 +145,7 @@ def test_every_listed_word_can_be_written(source: RandomList) -> None:
         assert world.reads(text) == (True, True), (word, text)
 
 
+@pytest.mark.fault(27)
 @given(random_lists())
 @random_list_test
 def test_what_is_one_edit_away_can_be_written_only_if_it_is_a_text(source: RandomList) -> None:
@@ -155,6 +159,7 @@ def test_what_is_one_edit_away_can_be_written_only_if_it_is_a_text(source: Rando
             assert world.reads(text) == (world.judge.is_prefix(text), world.judge.is_text(text)), ascii(text)
 
 
+@pytest.mark.fault(28)
 @given(random_lists())
 @random_list_test
 def test_no_state_is_a_dead_end(source: RandomList) -> None:

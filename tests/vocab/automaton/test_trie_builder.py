@@ -36,6 +36,7 @@ def test_a_trie_serves_every_n(
     assert [text for text in (*allowed, *refused) if can_spell(states, facts, text)] == allowed
 
 
+@pytest.mark.fault(28)
 def test_words_the_tokenizer_cannot_spell_are_dropped_and_ranks_close_up() -> None:
     facts = toy_tokenizer([" día"], lacking="ñ".encode()[1:])
     words = build_words(word_list(["niño", "sol", "día", "mar"]), toy_speller(facts))
@@ -64,6 +65,7 @@ def test_roots_are_of_the_marks_at_the_edges_of_entries_and_of_those_that_are_dr
     assert after.tolist() == [257]
 
 
+@pytest.mark.fault(29)
 def test_a_beginning_that_all_words_share_is_kept_once() -> None:
     listed = [word for word in load_word_list("es", None).words[:2000] if word.isalpha()]
     plain, prefixed = (build_words(word_list([lead + w for w in listed]), byte_speller()) for lead in ("", "z" * 900))
@@ -71,6 +73,7 @@ def test_a_beginning_that_all_words_share_is_kept_once() -> None:
     assert len(plain.tokens) == plain.num_nodes - len(plain.roots)
 
 
+@pytest.mark.fault(29)
 def test_a_list_with_too_many_nodes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trie_builder, "MAX_NODES", 5_000)
     assert build_words(load_word_list("es", None).up_to(100), byte_speller())

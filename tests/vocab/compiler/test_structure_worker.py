@@ -82,6 +82,7 @@ def test_what_the_engine_cannot_follow_is_refused_with_a_short_reason(
     assert "cpp" not in reason
 
 
+@pytest.mark.fault(68)
 @pytest.mark.parametrize("beginning", ["", BEGINNING])
 @pytest.mark.parametrize(
     ("language", "rules"),
@@ -120,6 +121,7 @@ def _spin() -> str:
         pass
 
 
+@pytest.mark.fault(68)
 def test_what_takes_too_long_is_ended() -> None:
     start, before = time.monotonic(), os.times()
     assert "processor time" in in_fork(_spin)
@@ -147,6 +149,7 @@ def _crash(crash: Callable[[], object]) -> Callable[[], str]:
     return run
 
 
+@pytest.mark.fault(68)
 @pytest.mark.parametrize(
     "crash",
     [_grow, _crash(lambda: 1 // 0), _crash(os.abort), _crash(lambda: os.kill(os.getpid(), signal.SIGSEGV))],

@@ -60,6 +60,7 @@ def test_a_tag_means_the_list_of_its_language(name: str, tags: str) -> None:
     assert {tag: list_name(tag, None) for tag in tags.split()} == dict.fromkeys(tags.split(), name)
 
 
+@pytest.mark.fault(81)
 @pytest.mark.parametrize(("name", "says", "error"), NONE)
 def test_any_other_name_is_an_error_that_says_what_to_do(name: str, says: str, error: type[WordListError]) -> None:
     with pytest.raises(error) as raised:
@@ -111,6 +112,7 @@ def test_a_list_file_goes_before_the_built_in_list(tmp_path: Path, files: str, t
         assert (found.lang, found.source, found.words) == (name, "file", (name.replace("-", ""),))
 
 
+@pytest.mark.fault(81)
 @given(
     st.sampled_from(["en", "it", "sr", "no", "zh", "EN"]),
     st.one_of(

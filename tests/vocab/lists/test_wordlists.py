@@ -94,6 +94,7 @@ class TestNames:
         assert (found.words, found.source) == (("l", "d'", "qu"), "file")
         assert load_word_list("es", folder).source == "cleaned"
 
+    @pytest.mark.fault(76)
     @pytest.mark.parametrize("is_file", [False, True])
     def test_a_folder_that_is_named_and_not_there_is_no_other_list(self, tmp_path: Path, is_file: bool) -> None:
         folder = tmp_path / "missing"
@@ -112,6 +113,7 @@ class TestNames:
                     ask(name, folder)
                 assert len(str(raised.value)) < 1000
 
+    @pytest.mark.fault(25)
     def test_no_file_is_opened_for_such_a_name(self, folder: Path) -> None:
         child = subprocess.run(
             [sys.executable, "-c", OPENED_FILES, str(folder), json.dumps(NO_NAMES)],

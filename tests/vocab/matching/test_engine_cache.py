@@ -178,6 +178,7 @@ def test_many_threads_may_ask_at_once(folder: Folder) -> None:
             assert found["the Ana"] == found["Ana the"] == found["extra"]
 
 
+@pytest.mark.fault(31)
 @pytest.mark.slow
 @pytest.mark.parallel
 def test_ten_thousand_lists_keep_memory_and_files_within_bounds(folder: Folder) -> None:

@@ -65,6 +65,7 @@ def test_a_rollback_goes_back_over_words_and_the_stop_token() -> None:
     assert matcher.num_tokens == 0
 
 
+@pytest.mark.fault(33)
 def test_the_last_token_of_a_budget_completes_a_word() -> None:
     matcher = matcher_of(STATES, max_tokens=2)
     assert not matcher.accept_token(token(b"s"))
@@ -98,6 +99,7 @@ def test_a_text_does_not_end_before_its_least_tokens() -> None:
         assert matcher.accept_token(STOP)
 
 
+@pytest.mark.fault(28)
 def test_a_mask_always_has_a_token_whatever_its_least_tokens_and_budget() -> None:
     options = ListOptions(punctuation="standard", end="sentence")
     states, tokenizer = toy_states(["mar", "sol"], ["mar", " sol", '."'], options=options, lang="en")

@@ -53,6 +53,7 @@ def test_stop_tokens_are_in_the_mask_of_complete_texts_only() -> None:
     assert STOP not in mask(STATES, STATES.start)
 
 
+@pytest.mark.fault(33)
 def test_a_stop_token_that_words_are_spelled_with_is_kept_out_of_words() -> None:
     row, stops = np.zeros(9, dtype=np.int32), np.asarray([token(b"sol")], dtype=np.int32)
     STATES.fill(row, STATES.start, NO_BUDGET, stops)

@@ -127,6 +127,7 @@ def test_drafts_are_validated_without_moving_and_rolled_back(world: World) -> No
     assert not grammar.is_terminated()
 
 
+@pytest.mark.fault(34)
 def test_masks_of_drafted_positions_are_those_of_their_texts_and_a_rollback_leaves_no_trace(world: World) -> None:
     """As vLLM's scheduler fills masks under speculative decoding: it accepts each draft, and takes all of them back."""
     drafting, plain = world.compile(3, 12), world.compile(3, 12)

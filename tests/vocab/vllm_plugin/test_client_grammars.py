@@ -66,6 +66,7 @@ def write_to_the_end(engine: Engine, request: Request, seed: int = 0) -> tuple[b
     return goes_on, longest
 
 
+@pytest.mark.fault(68)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.stress), 8])
 @pytest.mark.parametrize("beginning", ["", BEGINNING])
 def test_what_explodes_ends_as_an_error_after_a_second_at_most(engine: Engine, beginning: str, every: int) -> None:
@@ -85,6 +86,7 @@ def test_what_explodes_ends_as_an_error_after_a_second_at_most(engine: Engine, b
     assert longest < 1
 
 
+@pytest.mark.fault(68)
 @pytest.mark.parametrize("structure", [*sharp(""), *HIDDEN.values()])
 def test_one_mask_that_takes_seconds_keeps_nobody_waiting(engine: Engine, structure: dict[str, str]) -> None:
     hostile, ordinary = engine.begin("hostile", structure), engine.begin("ordinary", ORDINARY["prose"])

@@ -24,6 +24,7 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
 
 
+@pytest.mark.fault(77)
 def test_vllm_finds_the_plugin_which_does_nothing_until_it_is_asked_for() -> None:
     (entry,) = entry_points(group="vllm.general_plugins", name="wordbound")
     before = structured_output.XgrammarBackend

@@ -104,6 +104,7 @@ def test_an_import_counts_the_rows_left_out_and_refuses_what_could_not_be_used()
     assert_refused(kelly, WRONG_INPUT, "is not for 'de', only for ar, el")
 
 
+@pytest.mark.fault(76)
 def test_a_folder_that_is_not_there_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     check = "check story.txt"
     for option in (("--lists", "wordlists"), ()):

@@ -265,6 +265,7 @@ async def test_a_step_ends_at_a_stop_string_after_which_more_is_forced(model: Mo
 NO_FEEDBACK: list[Any] = [{}, 0, ["cat"]]
 
 
+@pytest.mark.fault(70)
 @pytest.mark.parametrize(
     ("feedback", "said"),
     [
@@ -287,6 +288,7 @@ async def test_what_may_not_be_injected_is_an_error_and_the_text_stays(
         assert replayed(run.events) == run.text_bytes
 
 
+@pytest.mark.fault(70)
 async def test_a_callback_may_end_the_run_or_raise(model: Model, own: WordList) -> None:
     def stop(_: StepContext) -> None:
         raise StopRun
@@ -329,6 +331,7 @@ async def test_a_run_that_is_left_leaves_no_task(model: Model) -> None:
     assert run.usage.total_latency_ms > 0
 
 
+@pytest.mark.fault(70)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_whatever_is_injected_the_text_is_of_the_list(model: Model, own: WordList, data: st.DataObject) -> None:

@@ -200,6 +200,7 @@ def files_of_at_most(num_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.fault(66)
 def test_a_full_disk_leaves_what_was_written_and_the_same_settings_resume(text: Path) -> None:
     config = config_of(text)
     with pytest.raises(StoppedError):

@@ -94,6 +94,7 @@ def test_texts_of_ones_own_are_for_the_smallest_list_that_allows_them(tmp_path: 
     assert [text.text for text in found] == ["I have a good time.", "The dog saw a cat."]
 
 
+@pytest.mark.fault(66)
 def test_texts_that_cannot_be_learned_from_say_why(tmp_path: Path) -> None:
     for name, content, said in (
         ("t.jsonl", '{"prompt": "a"}', 'line 1: expected {"prompt": "…", "text": "…"}'),

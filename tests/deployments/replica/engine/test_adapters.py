@@ -158,6 +158,7 @@ async def test_what_is_registered_is_served_and_what_is_not_is_not(tmp_path: Pat
     assert world.engine.lora_requests.keys() == {poet.key("poet"), second.key("poet")}
 
 
+@pytest.mark.fault(65)
 async def test_a_replica_that_starts_has_what_is_registered_or_does_not_start(tmp_path: Path) -> None:
     world = Registry(tmp_path)
     poet, other = world.copy("poet"), world.copy("other")

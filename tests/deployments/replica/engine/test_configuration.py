@@ -79,6 +79,7 @@ async def test_ray_prepares_nodes_only_for_a_bucket_or_several_of_them(monkeypat
         assert callback.ctx.run_init_node is prepares, model
 
 
+@pytest.mark.fault(35)
 def test_queues_are_bounded() -> None:
     args: dict[str, Any] = {"max_sequences": 5, "max_queued_requests": 6}
     # The lines of batches take no place of a request.
@@ -89,6 +90,7 @@ def test_queues_are_bounded() -> None:
         assert config["max_queued_requests"] == 5 + 6 + num_lines
 
 
+@pytest.mark.fault(55)
 def test_the_engine_orders_by_priority_unless_the_operator_says_otherwise() -> None:
     for given, priority in (({}, 1), ({"scheduling_policy": "fcfs"}, 0)):
         assert configuration.priority_after_chats(settings(engine_kwargs=given)) == priority

@@ -51,10 +51,12 @@ class Engine:
         self.ended_at = self.num_looks
 
 
+@pytest.mark.fault(42, 60)
 async def test_ends_with_the_engine() -> None:
     assert await Engine(lambda look: look, dies_at=7).watched() == 7
 
 
+@pytest.mark.fault(60)
 async def test_waits_for_what_is_still_to_be_answered_but_not_for_ever() -> None:
     left = [2, 1, 0]
     await Engine(lambda look: look, dies_at=3).watched(num_under_way=lambda: left.pop(0))
@@ -62,6 +64,7 @@ async def test_waits_for_what_is_still_to_be_answered_but_not_for_ever() -> None
     await Engine(lambda look: look, dies_at=3).watched(num_under_way=lambda: 1)
 
 
+@pytest.mark.fault(43)
 async def test_ends_an_engine_that_makes_no_step_although_it_has_requests() -> None:
     assert await Engine(lambda look: min(look, 20)).watched(10) == 31
 
@@ -103,6 +106,7 @@ async def test_one_that_stands_still_for_a_while_is_to_get_no_requests(monkeypat
     assert not any(stalled[22:])
 
 
+@pytest.mark.fault(63)
 async def test_answers_in_a_row_that_are_of_no_list_end_the_replica_and_one_that_is_starts_anew() -> None:
     unlisted = UnlistedAnswers()
 

@@ -49,6 +49,7 @@ async def real(smollm2_path: Path) -> AsyncIterator[Structures]:
     await made.close()
 
 
+@pytest.mark.fault(22)
 async def test_the_process_ends_what_is_slow_and_lives(real: Structures) -> None:
     assert await refusal(real, {"messages": []}) is None
     pid = real.pid

@@ -48,11 +48,13 @@ def test_a_text_goes_on_after_a_preemption_and_an_abort_ends_one(tell: Tell) -> 
     assert told.counts["masks asked for"] == 0
 
 
+@pytest.mark.fault(80)
 def test_a_text_without_its_table_is_not_sampled(tell: Tell) -> None:
     told = tell(engine.take_tables)
     assert told.facts["before the worker has it"] == told.facts["in its slot"] == "NotMaskedError"
 
 
+@pytest.mark.fault(80)
 def test_a_dead_text_may_only_stop_and_is_counted(tell: Tell) -> None:
     told = tell(engine.sample_a_forbidden_token)
     assert told.facts["after it"] == [STOP]

@@ -51,6 +51,7 @@ def _is_whole(text: bytes) -> bool:
     return text.decode(errors="ignore").encode() == text
 
 
+@pytest.mark.fault(69)
 @pytest.mark.parametrize("first", [0, *(pytest.param(300 * part, marks=pytest.mark.stress) for part in range(1, 20))])
 def test_masks_of_random_lists_are_those_of_the_reference(first: int) -> None:
     for seed in range(first, first + 300):
@@ -58,6 +59,7 @@ def test_masks_of_random_lists_are_those_of_the_reference(first: int) -> None:
         assert_masks_are_those_of_the_reference(random_world(randomness), randomness)
 
 
+@pytest.mark.fault(69)
 @pytest.mark.parametrize("lacking", [0, 1, 2])
 def test_no_text_comes_to_a_dead_end_whatever_bytes_its_tokenizer_lacks(lacking: int) -> None:
     for world, randomness in worlds(200, lacking=lacking):

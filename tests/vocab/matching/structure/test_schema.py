@@ -26,6 +26,7 @@ def refusal(schema: Any) -> str:
     return ""
 
 
+@pytest.mark.fault(67)
 def test_what_cannot_be_written_is_named_by_its_pointer() -> None:
     faults: list[tuple[Any, str]] = [
         (in_object(a={"type": "string", "pattern": "a+"}), "#/properties/a/pattern the strings are written in the"),
