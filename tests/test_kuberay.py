@@ -7,6 +7,7 @@ from operator import getitem
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
