@@ -112,19 +112,19 @@ class VocabularyClient:
     async def _ask(self, method: Any, *arguments: Any) -> Any:
         """Call a method of the deployment's handle; raise ``OverloadedError`` at once where it is away."""
         if has_no_replica(self._handle):
-            raise _away()
+            raise _vocabulary_is_away()
         response = method.remote(*arguments)
         answer: asyncio.Future[Any] = asyncio.ensure_future(response)
         away = self._watch.add()
         try:
             await asyncio.wait({answer, away}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
-                raise _away()
+                raise _vocabulary_is_away()
             return answer.result()
         except Exception as error:
             if isinstance(root_cause(error), UNAVAILABLE):
                 logger.warning("the vocabulary deployment cannot be reached: %s", type(root_cause(error)).__name__)
-                raise _away() from None
+                raise _vocabulary_is_away() from None
             raise
         finally:
             away.cancel()
@@ -134,5 +134,5 @@ class VocabularyClient:
                 abandon(answer)
 
 
-def _away() -> OverloadedError:
+def _vocabulary_is_away() -> OverloadedError:
     return OverloadedError("The word lists cannot be reached now. Try again in a moment.", ENGINE_START_S)
