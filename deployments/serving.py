@@ -8,6 +8,7 @@ Clients meet HAProxy (``front.py``) at the address of the file, and Serve stands
 no HAProxy, or Ray runs already, Serve's own proxy is at that address, and the start says so.
 """
 
+import argparse
 import os
 import signal
 import sys
@@ -81,12 +82,12 @@ def _drain(applications: Collection[str]) -> None:
         time.sleep(_POLL_S)
 
 
-def serve_until_signal(start: Callable[[ServeDeploySchema], None], *, may_join: bool = False) -> None:
-    """Have ``start`` serve the YAML file named last on the command line; at a signal drain, and end this process.
+def serve_until_signal(path: Path, start: Callable[[ServeDeploySchema], None], *, may_join: bool = False) -> None:
+    """Have ``start`` serve a YAML file; at a signal drain, and end this process.
 
     It has a Ray of its own, unless it ``may_join`` one that runs.
     """
-    given = yaml.safe_load(Path(sys.argv[-1]).read_text())
+    given = yaml.safe_load(path.read_text())
     set_signals()
     behind = deepcopy(given)
     front = front_of(behind)
@@ -160,8 +161,13 @@ def _run_locally(config: ServeDeploySchema) -> None:
 
 def main() -> None:
     """Serve the YAML file named on the command line until a signal, then drain and exit."""
-    is_local = "--local" in sys.argv[1:-1]
-    serve_until_signal(_run_locally if is_local else _run, may_join=not is_local)
+    parser = argparse.ArgumentParser(prog="python -m deployments.serving", description=main.__doc__)
+    parser.add_argument("--local", action="store_true", help="with a Ray of its own, as the demo")
+    parser.add_argument("file", type=Path, help="as of serve run")
+    arguments = parser.parse_args()
+    if not arguments.file.is_file():
+        parser.error(f"there is no file {str(arguments.file)!r}")
+    serve_until_signal(arguments.file, _run_locally if arguments.local else _run, may_join=not arguments.local)
 
 
 if __name__ == "__main__":

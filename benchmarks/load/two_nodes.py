@@ -3,8 +3,10 @@
 Each node offers one core. The second one is started again when its raylet has died, as a cluster's supervisor would.
 """
 
+import sys
 import threading
 import time
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -45,4 +47,4 @@ def _replace(cluster: Cluster, node: Any) -> None:
 
 
 if __name__ == "__main__":
-    serve_until_signal(run)
+    serve_until_signal(Path(sys.argv[-1]), run)

@@ -18,8 +18,8 @@ from vocab.text.reader import ReadWord, TextReader
 _CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 
 BIAS: Final = 4.0
-"""Added to the logits of required words. With 5 of them in 120 tokens, SmolLM2-135M's texts have 0.77 bits per
-character, without such words 0.72 (24 November 2026, docs/authoring.md); where the mask alone brings them in, 1.02."""
+"""Added to the logits of required words. With 5 of them in 120 tokens, SmolLM2-135M's texts had 0.77 bits per
+character, without such words 0.72 (24 November 2026); where the mask alone brought them in, 1.02."""
 
 
 @dataclass(frozen=True)
