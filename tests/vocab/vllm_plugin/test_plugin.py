@@ -5,6 +5,7 @@ from importlib.metadata import entry_points
 import pytest
 from vllm.ray.ray_env import get_env_vars_to_copy
 from vllm.v1 import structured_output
+from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
 from tests.vocab.vllm_plugin.manager import COPIED_BY_RAY
 from vocab.vllm_plugin import (
@@ -21,7 +22,8 @@ from vocab.vllm_plugin import (
 def unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PLUGIN_VARIABLE, "")
     monkeypatch.setenv(COPIED_BY_RAY, "")
-    monkeypatch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
+    # As vLLM has it: another test of this process may have had the plugin installed.
+    monkeypatch.setattr(structured_output, "XgrammarBackend", XgrammarBackend)
 
 
 @pytest.mark.fault(77)
