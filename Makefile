@@ -145,7 +145,7 @@ image:
 	elif command -v buildah > /dev/null; then buildah bud --isolation chroot $(IMAGE); \
 	else echo "install docker, podman or buildah" >&2; exit 1; fi
 
-# Ten minutes of it, while a random process is killed each minute.
+# Ten minutes of the traffic of `soak`, while a random process is killed each minute.
 chaos: $(READY)
 	$(BIN)/python -m benchmarks load faults random --minutes 10 --rate 3 --nodes 2 $(ARGS)
 
