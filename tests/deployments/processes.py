@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 
 from tests.small_tokenizer import small_speller
-from vocab.artefacts.store import ArtefactStore
+from vocab.artefacts.store import ArtefactStore, store_tokenizer
 from vocab.compiler.compile_process import WorkerCommand
-from vocab.compiler.worker import store_tokenizer
 
 MAX_BYTES = 10**8
 

@@ -26,16 +26,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
 import fsspec
+import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 from typing_extensions import override
 
-from vocab.artefacts.artefact import ArtefactFolder, table_to_bytes, words_to_bytes
+from vocab.artefacts.artefact import Array, ArtefactFolder, read_tensors, table_to_bytes, words_to_bytes, write_tensors
 from vocab.automaton.compiled_list import CompiledList
+from vocab.automaton.tokenizer import Speller, TokenizerFacts
 from vocab.errors import ArtefactError
 from vocab.lists.wordlists import WordList
 from vocab.text.table import FormTable, table_digest
@@ -366,3 +369,32 @@ class ArtefactStore(ArtefactFolder):
             with suppress(FileNotFoundError):  # another process may do it, too
                 if part.stat().st_mtime < time.time() - STALE_PART_S:
                     part.unlink()
+
+
+def store_tokenizer(speller: Speller, store: ArtefactStore) -> Path:
+    """Store a tokenizer as an artefact; raise ``ArtefactError`` if it cannot be written."""
+    tokens = speller.facts.token_bytes
+    arrays: dict[str, Array] = {
+        "ends": np.cumsum([0, *map(len, tokens)], dtype=np.int64),
+        "bytes": np.frombuffer(b"".join(tokens), dtype=np.uint8),
+        "rules": np.frombuffer(speller.rules.encode(), dtype=np.uint8),
+    }
+    return store.write_bytes(speller.digest, write_tensors(arrays, {"tokenizer": speller.facts.digest}))
+
+
+def load_stored_tokenizer(digest: str, store: ArtefactStore) -> Speller:
+    """Load the speller of a tokenizer that ``store_tokenizer`` wrote.
+
+    Raises:
+        ArtefactError: The file is missing, damaged, or holds another tokenizer.
+    """
+    arrays, metadata = read_tensors(store.read_bytes(digest))
+    try:
+        data = arrays["bytes"].tobytes()
+        facts = TokenizerFacts(tuple(data[start:end] for start, end in pairwise(arrays["ends"].tolist())))
+        speller = Speller.from_rules(arrays["rules"].tobytes().decode(), facts)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtefactError(f"the tokenizer {digest} cannot be used: {error}") from None
+    if speller.digest != digest or metadata["tokenizer"] != facts.digest:
+        raise ArtefactError(f"the file of tokenizer {digest} holds another one")
+    return speller

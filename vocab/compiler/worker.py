@@ -21,7 +21,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
-from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -29,8 +28,8 @@ from typing import Final
 import numpy as np
 from cachetools import LRUCache
 
-from vocab.artefacts.artefact import Array, overlay_to_bytes, read_tensors, write_tensors
-from vocab.artefacts.store import ArtefactStore, SharedStore
+from vocab.artefacts.artefact import overlay_to_bytes, read_tensors, write_tensors
+from vocab.artefacts.store import ArtefactStore, SharedStore, load_stored_tokenizer, store_tokenizer
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.overlay import overlay_digest
 from vocab.automaton.tokenizer import Speller, TokenizerFacts, load_speller
@@ -300,35 +299,6 @@ def _speller_of(command: WorkerCommand, store: ArtefactStore) -> Speller:
 def _read_tokenizer(model: str, trust_remote_code: bool) -> tuple[TokenizerFacts, str]:
     speller = load_speller(model, trust_remote_code=trust_remote_code)
     return speller.facts, speller.rules
-
-
-def store_tokenizer(speller: Speller, store: ArtefactStore) -> Path:
-    """Store a tokenizer as an artefact; raise ``ArtefactError`` if it cannot be written."""
-    tokens = speller.facts.token_bytes
-    arrays: dict[str, Array] = {
-        "ends": np.cumsum([0, *map(len, tokens)], dtype=np.int64),
-        "bytes": np.frombuffer(b"".join(tokens), dtype=np.uint8),
-        "rules": np.frombuffer(speller.rules.encode(), dtype=np.uint8),
-    }
-    return store.write_bytes(speller.digest, write_tensors(arrays, {"tokenizer": speller.facts.digest}))
-
-
-def load_stored_tokenizer(digest: str, store: ArtefactStore) -> Speller:
-    """Load the speller of a tokenizer that ``store_tokenizer`` wrote.
-
-    Raises:
-        ArtefactError: The file is missing, damaged, or holds another tokenizer.
-    """
-    arrays, metadata = read_tensors(store.read_bytes(digest))
-    try:
-        data = arrays["bytes"].tobytes()
-        facts = TokenizerFacts(tuple(data[start:end] for start, end in pairwise(arrays["ends"].tolist())))
-        speller = Speller.from_rules(arrays["rules"].tobytes().decode(), facts)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtefactError(f"the tokenizer {digest} cannot be used: {error}") from None
-    if speller.digest != digest or metadata["tokenizer"] != facts.digest:
-        raise ArtefactError(f"the file of tokenizer {digest} holds another one")
-    return speller
 
 
 if __name__ == "__main__":

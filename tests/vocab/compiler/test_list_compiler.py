@@ -9,7 +9,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.small_tokenizer import small_speller
 from tests.vocab.toys import can_spell, states_of, toy_speller, toy_tokenizer
-from vocab.artefacts.store import ArtefactStore, SharedStore
+from vocab.artefacts.store import ArtefactStore, SharedStore, load_stored_tokenizer, store_tokenizer
 from vocab.automaton.tokenizer import TokenizerFacts, byte_speller
 from vocab.compiler import worker
 from vocab.compiler.child_process import resident_bytes
@@ -19,9 +19,7 @@ from vocab.compiler.worker import (
     SCATTERED_BYTES,
     ListCompiler,
     group_list_by_lemma,
-    load_stored_tokenizer,
     serve,
-    store_tokenizer,
 )
 from vocab.errors import (
     ArtefactError,
