@@ -1,19 +1,19 @@
 """What the automaton must know of a tokenizer: the bytes that each token adds to a text, and how it spells words.
 
-The bytes come from ``xgrammar.TokenizerInfo``, which undoes byte-level and byte-fallback spellings. Special tokens
-get no bytes, so that no text can be spelled with them: ``TokenizerInfo.special_token_ids`` is empty for tokenizers
-that mark their special tokens otherwise, hence the tokenizer's own sets are read here.
+``read_token_bytes`` undoes byte-level and byte-fallback spellings, and gives what ``xgrammar.TokenizerInfo`` gives.
+Special tokens get no bytes in ``TokenizerFacts``, so that no text can be spelled with them.
 
-xgrammar and transformers are imported where a tokenizer is read, and not with the module: they bring torch along, 4 s
-and 250 MB that a process which knows the bytes already does without.
+transformers is imported where a model's tokenizer is loaded, and not with the module: it brings torch along, 4 s and
+250 MB that a process which knows the bytes already does without.
 
 The spelling of words is asked of the tokenizer itself, in batches.
 """
 
 import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_letters
@@ -44,15 +44,9 @@ class TokenizerFacts:
         """Read the facts of a loaded Hugging Face tokenizer.
 
         Raises:
-            CompileError: xgrammar cannot read it.
+            CompileError: Its vocabulary does not say which bytes its tokens have.
         """
-        import xgrammar
-
-        try:
-            info = xgrammar.TokenizerInfo.from_huggingface(tokenizer)
-        except ValueError as error:
-            raise CompileError(f"xgrammar cannot read the model's tokenizer, so it keeps to no list: {error}") from None
-        return cls.from_token_bytes(info.decoded_vocab, sorted(special_ids(tokenizer)))
+        return cls.from_token_bytes(read_token_bytes(tokenizer), sorted(special_ids(tokenizer)))
 
     @cached_property
     def textless(self) -> frozenset[int]:
@@ -75,6 +69,77 @@ class TokenizerFacts:
 def special_ids(tokenizer: Any) -> set[int]:
     """Return the tokens that a loaded Hugging Face tokenizer calls special; no text is spelled with them."""
     return set(tokenizer.all_special_ids) | {i for i, added in tokenizer.added_tokens_decoder.items() if added.special}
+
+
+_BYTE_PIECES: Final = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
+_PRINTABLE: Final = (*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1))
+_OTHERS: Final = tuple(byte for byte in range(256) if byte not in _PRINTABLE)
+_BYTE_OF: Final = {chr(byte): byte for byte in _PRINTABLE} | {chr(256 + i): byte for i, byte in enumerate(_OTHERS)}
+"""By character of a byte-level vocabulary, the byte that it stands for; the alphabet is GPT-2's."""
+
+
+def read_token_bytes(tokenizer: Any) -> list[bytes]:
+    """Read the bytes of each token id of a loaded Hugging Face tokenizer, special ones those of their names.
+
+    They are the bytes that the tokenizer's decoder writes. An id without a token has ``b""``.
+
+    Args:
+        tokenizer: A byte-level one (GPT-2, Llama 3, Qwen) or one of SentencePiece pieces (Llama 2, Gemma), fast or not.
+
+    Raises:
+        CompileError: Its vocabulary does not say which bytes its tokens have.
+    """
+    vocabulary: dict[str | bytes, int] = tokenizer.get_vocab()
+    decode = _byte_level if _is_byte_level(tokenizer, vocabulary) else _sentence_piece
+    token_bytes = [b""] * max(len(vocabulary), max(vocabulary.values(), default=-1) + 1)
+    for piece, token in vocabulary.items():
+        # Tokenizers on tiktoken have the bytes themselves.
+        token_bytes[token] = piece if isinstance(piece, bytes) else decode(piece)
+    return token_bytes
+
+
+def _byte_level(piece: str) -> bytes:
+    """Return the bytes of a byte-level piece; one with a character outside the alphabet is plain text."""
+    try:
+        return bytes(map(_BYTE_OF.__getitem__, piece))
+    except KeyError:
+        return piece.encode()
+
+
+def _sentence_piece(piece: str) -> bytes:
+    """Return the bytes of a SentencePiece piece: ``<0x0A>`` is a byte, and ``▁`` a blank."""
+    return _BYTE_PIECES.get(piece) or piece.replace("▁", " ").encode()
+
+
+def _is_byte_level(tokenizer: Any, vocabulary: Mapping[str | bytes, int]) -> bool:
+    """Return whether the pieces are byte-level, rather than SentencePiece's; CompileError where they are neither."""
+    # The vocabulary before the decoder: transformers rebuilds some tokenizers with another decoder.
+    if sum(piece in vocabulary for piece in _BYTE_PIECES) >= 128:
+        return False
+    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    # Its state alone: written out with its vocabulary, a tokenizer of 262,144 tokens takes 2 s.
+    kinds = set(_kinds(json.loads(decoder.__getstate__()))) if decoder is not None else set()
+    if "ByteLevel" in kinds or _has_byte_level_pieces(vocabulary):
+        return True
+    if kinds & {"ByteFallback", "Metaspace"}:
+        return False
+    raise CompileError(
+        f"the bytes of the tokens of {type(tokenizer).__name__} cannot be read: neither its vocabulary nor its decoder "
+        f"({', '.join(sorted(kinds)) or 'none'}) is byte-level or SentencePiece's. Use a model that has one of these"
+    )
+
+
+def _has_byte_level_pieces(vocabulary: Mapping[str | bytes, int]) -> bool:
+    """Return whether single bytes are pieces, and all but a few added ones are of the byte-level alphabet."""
+    if sum(character in vocabulary for character in _BYTE_OF) < 128:
+        return any(isinstance(piece, bytes) for piece in vocabulary)
+    return sum(_BYTE_OF.keys() >= set(piece) for piece in vocabulary) >= 0.99 * len(vocabulary)
+
+
+def _kinds(decoder: Any) -> Iterator[str]:
+    yield decoder["type"]
+    for part in decoder.get("decoders", ()):
+        yield from _kinds(part)
 
 
 LEADS: Final = APOSTROPHES + JOINING_DASH + LINE_BREAK + OPEN_MARKS
@@ -143,9 +208,8 @@ class Speller:
             CompileError: The tokens spell no blank.
         """
         from tokenizers import Tokenizer, models, pre_tokenizers
-        from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-        characters = bytes_to_unicode()
+        characters = {byte: character for character, byte in _BYTE_OF.items()}
         # All are alike good, so that the best row is the shortest. No text has the line break of those without a text.
         pieces = [
             ("".join(characters[byte] for byte in spelled) or f"\n{token}", -1.0)
@@ -155,7 +219,7 @@ class Speller:
         fewest.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         speller = cls.from_rules(fewest.to_str(), facts)
         if speller.spell([BLANK]) == [None]:
-            raise CompileError("the tokens of the model's tokenizer, as xgrammar reads them, spell no blank")
+            raise CompileError("the tokens of the model's tokenizer spell no blank")
         return speller
 
     @cached_property

@@ -3,13 +3,21 @@
 from pathlib import Path
 
 import pytest
+import xgrammar
 from transformers import AutoTokenizer, ByT5Tokenizer
 
 from tests.slow_tokenizer import NUM_PIECES, write_slow_tokenizer
 from tests.small_tokenizer import small_speller
 from tests.vocab.automaton.test_own_spelling import byte_pairs_that_draw_marks_in, pieces_with_a_dummy_blank
 from tests.vocab.toys import toy_speller, toy_tokenizer
-from vocab.automaton.tokenizer import Speller, TokenizerFacts, byte_speller, has_own_spelling, load_speller
+from vocab.automaton.tokenizer import (
+    Speller,
+    TokenizerFacts,
+    byte_speller,
+    has_own_spelling,
+    load_speller,
+    read_token_bytes,
+)
 from vocab.errors import CompileError
 
 
@@ -35,6 +43,16 @@ def test_special_tokens_add_no_text_and_others_add_their_bytes(smollm2_path: Pat
     assert len(facts) == 262_144
     assert b"<unused0>" not in facts.token_bytes
     assert b"[multimodal]" in facts.token_bytes
+
+
+def test_each_token_has_the_bytes_that_xgrammar_reads(
+    smollm2_path: Path, gemma_tokenizer_path: Path, tmp_path: Path
+) -> None:
+    for path in (smollm2_path, gemma_tokenizer_path, write_slow_tokenizer(tmp_path)):
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        # Decoded like any other token, although its letters stand for themselves.
+        tokenizer.add_tokens(["naïve"])
+        assert read_token_bytes(tokenizer) == xgrammar.TokenizerInfo.from_huggingface(tokenizer).decoded_vocab
 
 
 def test_digests_are_of_bytes_and_rules_and_not_of_a_name() -> None:
@@ -89,7 +107,7 @@ def test_tokens_spell_a_text_in_as_few_as_they_can() -> None:
 
 
 def test_what_cannot_be_read_or_spells_no_blank_is_refused() -> None:
-    with pytest.raises(CompileError, match=r"xgrammar cannot read.*ByT5Tokenizer"):
+    with pytest.raises(CompileError, match=r"ByT5Tokenizer cannot be read.*decoder \(none\).*Use a model"):
         TokenizerFacts.from_tokenizer(ByT5Tokenizer())
     with pytest.raises(CompileError, match="no blank"):
         Speller.of_tokens(toy_tokenizer([], lacking=b" "))

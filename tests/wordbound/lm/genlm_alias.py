@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from vocab.errors import CompileError
+
 OURS: Final = {
     "genlm.backend": "wordbound.lm",
     "genlm.backend.cache": "wordbound.lm.cache",
@@ -51,7 +53,7 @@ for theirs, ours in OURS.items():
 tokens = _put("genlm.backend.tokenization.vocab", import_module("wordbound.lm.tokens"))
 _stand_in(
     "genlm.backend.tokenization.bytes",
-    ByteVocabError=ValueError,
+    ByteVocabError=CompileError,
     ByteDecoderError=ValueError,
     check_byte_decoder=None,
     get_byte_vocab=tokens.get_byte_vocab,

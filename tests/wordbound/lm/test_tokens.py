@@ -71,10 +71,11 @@ def test_pieces_are_read_as_their_decoder_has_them_or_without_one_as_the_bytes_a
         (decoders.ByteLevel(), {"a": 0, "Ġb": 3}, [b"a", b"", b"", b" b"]),
         (NESTED, BYTES, [*(bytes([byte]) for byte in range(256)), b" a"]),
         (None, BYTES, [*(bytes([byte]) for byte in range(256)), b" a"]),
+        (decoders.ByteLevel(), BYTES, [*(bytes([byte]) for byte in range(256)), b" a"]),
     ):
         assert [token.byte_string for token in decode_vocab(small_tokenizer(decoder, vocabulary))[0]] == spelled
     for other in (decoders.WordPiece(), None):
-        with pytest.raises(ValueError, match="use a model whose tokenizer is one of them"):
+        with pytest.raises(ValueError, match="Use a model that has one of these"):
             decode_vocab(small_tokenizer(other, {"play": 0, "##ing": 1}))
 
 
