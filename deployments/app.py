@@ -106,7 +106,7 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
         num_replicas=settings.ingress_replicas,
         max_ongoing_requests=max_requests,
         max_queued_requests=max_requests,
-        ray_actor_options=helper,
+        ray_actor_options={**helper, "resources": settings.ingress_resources},
         **surge,
         **life,
     ).bind(settings, replica, vocabulary, batches, add_batch_routes)

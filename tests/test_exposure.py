@@ -16,10 +16,14 @@ import pytest
 import yaml
 
 ROOT: Final = Path(__file__).parent.parent
-DOCUMENTS: Final[list[dict[str, Any]]] = list(yaml.safe_load_all((ROOT / "configs" / "kuberay.yaml").read_text()))
-SERVICE, POLICY = DOCUMENTS[0], DOCUMENTS[-1]
-CLUSTER: Final[dict[str, Any]] = SERVICE["spec"]["rayClusterConfig"]
-GROUPS: Final = [CLUSTER["headGroupSpec"], *CLUSTER["workerGroupSpecs"]]
+KUBERAY: Final = ROOT / "configs" / "kuberay"
+CLUSTERS: Final[list[dict[str, Any]]] = [
+    yaml.safe_load((KUBERAY / f"{name}.yaml").read_text())["spec"]["rayClusterConfig"]
+    for name in ("one-gpu", "several-gpus")
+]
+GROUPS: Final = [group for cluster in CLUSTERS for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])]
+POLICY: Final[dict[str, Any]] = list(yaml.safe_load_all((KUBERAY / "support.yaml").read_text()))[-1]
+MONITOR, METRICS_POLICY = yaml.safe_load_all((KUBERAY / "podmonitor.yaml").read_text())
 RULES: Final[list[dict[str, Any]]] = POLICY["spec"]["ingress"]
 
 TOKEN: Final = "a token of the tests, long enough"
@@ -30,7 +34,7 @@ def rules_for(port: int) -> list[dict[str, Any]]:
 
 
 def test_every_pod_of_ray_asks_for_the_token() -> None:
-    assert CLUSTER["authOptions"] == {"mode": "token"}
+    assert [cluster["authOptions"] for cluster in CLUSTERS] == [{"mode": "token"}] * 2
     for group in GROUPS:
         # Ray's container is a pod's first.
         assert {"name": "RAY_AUTH_MODE", "value": "token"} in group["template"]["spec"]["containers"][0]["env"]
@@ -58,10 +62,20 @@ def test_a_port_of_rays_is_open_to_the_pods_of_the_service_alone_and_the_dashboa
     assert peer["namespaceSelector"]["matchLabels"]
 
 
+def test_prometheus_reads_every_pod_on_one_port_by_a_policy_of_its_own() -> None:
+    assert MONITOR["spec"]["selector"] == POLICY["spec"]["podSelector"] == METRICS_POLICY["spec"]["podSelector"]
+    assert [endpoint["port"] for endpoint in MONITOR["spec"]["podMetricsEndpoints"]] == ["metrics"]
+    [rule] = METRICS_POLICY["spec"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 8080}]
+    [peer] = rule["from"]
+    assert peer["namespaceSelector"]["matchLabels"]
+
+
 def test_the_dashboard_leaves_loopback_only_where_an_operator_needs_it_and_configurations_name_the_token() -> None:
-    assert CLUSTER["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "0.0.0.0"
-    others = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
-    assert [path.name for path in others if "dashboard-host:" in path.read_text()] == ["kuberay.yaml"]
+    assert all(cluster["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "0.0.0.0" for cluster in CLUSTERS)
+    others = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").rglob("*.yaml"))]
+    have_host = [path.name for path in others if "dashboard-host:" in path.read_text()]
+    assert have_host == ["one-gpu.yaml", "several-gpus.yaml"]
     for name in ("docs/exposure.md", "serve_config.yaml", "configs/cluster.yaml"):
         assert "RAY_AUTH_MODE=token" in (ROOT / name).read_text(), name
 

@@ -26,7 +26,7 @@ from deployments.offline.engine import AnswerStage, Coordinator, engine_argument
 from deployments.offline.input import Input, look_through, read_piece
 from deployments.offline.output import Parts, Result, claim_folder, find_output, only_run, with_result
 from deployments.offline.row_requests import REQUEST, request_of
-from deployments.replica.engine.configuration import GRAMMAR_CACHE, OFFLINE_STATISTICS
+from deployments.replica.engine.configuration import GRAMMAR_CACHE, OFFLINE_STATISTICS, placement
 
 SMALL_TASK: Final[dict[str, Any]] = {"num_cpus": 0.25, "compute": TaskPoolStrategy(size=2)}
 """For what prepares rows: one core is enough for many engines, which may take all processors. Without a bound, Ray Data
@@ -53,13 +53,13 @@ def answer(dataset: Dataset, config: OfflineConfig) -> Dataset:
 def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
     """Return the dataset with the engines' answers: a column ``ANSWER`` in place of ``REQUEST``."""
     settings, offline = config.settings, config.offline
-    bundles = settings.placement_bundles
     processor = build_processor(
         vLLMEngineProcessorConfig(
             model_source=settings.model_name,
             engine_kwargs=engine_arguments(settings),
             accelerator_type=settings.accelerator_type,
-            placement_group_config=None if bundles is None else {"bundles": bundles},
+            # Ray Data's own task, beside the workers, takes a processor.
+            placement_group_config=placement(settings, {"GPU": 1, "CPU": 1}),
             runtime_env={"env_vars": {**OFFLINE_STATISTICS, **GRAMMAR_CACHE, **settings.replica_env}},
             batch_size=offline.rows_per_task,
             max_concurrent_batches=offline.tasks_per_engine,

@@ -8,6 +8,7 @@ value and what was expected.
 import hashlib
 import hmac
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,8 @@ from deployments.settings.types import (
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
 
+_PARALLEL_SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
+"""Arguments of vLLM's engine whose product is its number of workers."""
 
 _NO_LIMITS: Final = Key()
 
@@ -189,7 +192,8 @@ class Settings(BaseSettings):
     accelerator_type: str | None = None
     """A GPU type that Ray knows, such as ``H100``."""
     placement_bundles: list[dict[str, float]] | None = None
-    """Resources of a replica, one bundle a worker; by default one GPU for each of the engine's workers."""
+    """Resources of a replica, one bundle a worker; by default one GPU for each of the engine's workers. Where bundles
+    have GPUs, as many as ``tensor_parallel_size`` x ``pipeline_parallel_size`` have one, or a part of one."""
     placement_strategy: Literal["PACK", "STRICT_PACK", "SPREAD", "STRICT_SPREAD"] | None = None
     """Ray's, for these bundles. By default ``STRICT_PACK``, all on one node, where up to 8 workers share each layer
     (``tensor_parallel_size``) and no more: they exchange what they computed at every layer, and over a network it takes
@@ -202,6 +206,8 @@ class Settings(BaseSettings):
     are replaced in place, a fifth at a time: where there is one, no engine runs until the new one is loaded."""
     ingress_replicas: int = Field(default=1, ge=1)
     """Processes that take requests. A key's rates are counted in ``rates_url`` where there are several."""
+    ingress_resources: dict[str, float] = {}
+    """Custom resources that pin the ingresses to nodes, such as those without GPUs."""
     vocabulary_resources: dict[str, float] = {}
     """Custom resources that pin the vocabulary deployment to a node."""
     max_sequences: int = Field(default=128, ge=1)
@@ -261,6 +267,7 @@ class Settings(BaseSettings):
             raise ValueError(f"lora: {self.model_id!r} is the model's own name: give the adapter another one")
         if self.lora_merge and len(self.lora) != 1:
             raise ValueError(f"lora_merge: expected one adapter in lora to merge, and there are {len(self.lora)}")
+        self._check_workers()
         has_rates = any(key.has_rates for key in self.keys.values())
         if has_rates and self.ingress_replicas > 1 and self.rates_url == IN_MEMORY:
             raise ValueError(
@@ -268,6 +275,25 @@ class Settings(BaseSettings):
                 f"rates and ingress_replicas={self.ingress_replicas}"
             )
         return self
+
+    def _check_workers(self) -> None:
+        """Refuse bundles that do not fit the engine's workers, which vLLM would find minutes later, or wait for."""
+        sizes = {name: self.engine_kwargs.get(name) or 1 for name in (*_PARALLEL_SIZES, "data_parallel_size")}
+        if wrong := [f"{name}={size!r}" for name, size in sizes.items() if type(size) is not int or size < 1]:
+            raise ValueError(f"engine_kwargs: expected whole numbers from 1 on, and there is {', '.join(wrong)}")
+        if (engines := sizes.pop("data_parallel_size")) > 1:
+            raise ValueError(
+                f"engine_kwargs.data_parallel_size={engines}: expected 1, for the engines of a replica would wait for "
+                f"the same GPUs; for as many engines, set min_replicas and max_replicas of autoscaling to {engines}"
+            )
+        num_workers = math.prod(sizes.values())
+        shares = [bundle["GPU"] for bundle in self.placement_bundles or () if bundle.get("GPU")]
+        if shares and (len(shares) != num_workers or max(shares) > 1):
+            product = " x ".join(f"{name}={size}" for name, size in sizes.items())
+            raise ValueError(
+                f"placement_bundles: expected {num_workers} bundles with a GPU or a part of one ({product}), and there "
+                f"are {sum(shares):g} GPUs in {len(shares)} bundles"
+            )
 
     @classmethod
     def load(

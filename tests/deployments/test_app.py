@@ -15,7 +15,8 @@ from deployments.process_setup import DIRECT_ENVIRONMENT, FRONT_VARIABLE, SERVE_
 from deployments.settings.service import Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
-CONFIGS = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
+ON_KUBERNETES = [ROOT / "configs" / "kuberay" / f"{name}.yaml" for name in ("one-gpu", "several-gpus")]
+CONFIGS = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml")), *ON_KUBERNETES]
 
 
 @pytest.fixture(autouse=True)
@@ -32,21 +33,24 @@ def cluster() -> Iterator[None]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    # Others stand beside a RayService.
-    document: dict[str, Any] = next(yaml.safe_load_all(path.read_text()))
+    document: dict[str, Any] = yaml.safe_load(path.read_text())
     if document.get("kind") == "RayService":
         document = yaml.safe_load(document["spec"]["serveConfigV2"])
     return document
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name_of)
 def test_a_configuration_is_valid_and_builds(path: Path) -> None:
     config = ServeDeploySchema.model_validate(read(path))
     [application] = config.applications
     assert application.import_path == "deployments.app:build"
     assert config.controller_options is not None
     environment = config.controller_options.runtime_env["env_vars"]
-    if path.name in ("cluster.yaml", "kuberay.yaml"):
+    if path in ON_KUBERNETES or path.name == "cluster.yaml":
         # Behind a front on each node.
         assert config.http_options.host == "127.0.0.1"
         assert environment == SERVE_ENVIRONMENT | DIRECT_ENVIRONMENT | {FRONT_VARIABLE: "0.0.0.0:8000"}
@@ -61,6 +65,21 @@ def deployments_of(application: Any) -> dict[str, dict[str, Any]]:
     """What Serve is told of each deployment, by its name."""
     built = build_app(application, name="wordbound", default_runtime_env={}).deployments
     return {deployment.name: deployment._deployment_config.model_dump() for deployment in built}
+
+
+def actor_options(application: Any) -> dict[str, dict[str, Any]]:
+    """What each deployment asks Ray for, by its name."""
+    built = build_app(application, name="wordbound", default_runtime_env={}).deployments
+    return {deployment.name: deployment._replica_config.ray_actor_options for deployment in built}
+
+
+def test_all_but_the_engine_can_be_pinned_to_nodes_without_gpus() -> None:
+    for path in ON_KUBERNETES:
+        made = actor_options(build(read(path)["applications"][0]["args"]))
+        assert {name: options.get("resources") for name, options in made.items()} == {
+            "Replica": None,
+            **{name: {"helpers": 1} for name in ("Batches", "Ingress", "Vocabulary")},
+        }
 
 
 def test_what_serve_is_told_of_the_deployments() -> None:
@@ -108,9 +127,8 @@ def test_an_upgrade_starts_what_is_cheap_before_it_ends_the_old_and_never_runs_b
 
 
 def test_only_the_demo_has_a_key_in_its_file_and_it_listens_on_loopback() -> None:
-    have_key = {path.name: "secret_token" in read(path)["applications"][0]["args"] for path in CONFIGS}
-    names = ["serve_config.yaml", "cluster.yaml", "demo.yaml", "kuberay.yaml", "one-cpu.yaml", "one-gpu.yaml"]
-    assert have_key == {name: name == "demo.yaml" for name in names}
+    have_key = [name_of(path) for path in CONFIGS if "secret_token" in read(path)["applications"][0]["args"]]
+    assert have_key == ["configs/demo.yaml"]
     assert read(ROOT / "configs" / "demo.yaml")["http_options"]["host"] == "127.0.0.1"
 
 

@@ -37,6 +37,13 @@ def queries() -> list[str]:
     return of_panels + [rule["expr"] for group in alerts["groups"] for rule in group["rules"]]
 
 
+def test_prometheus_has_the_alerts_that_stand_beside_its_configuration() -> None:
+    config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
+    assert [(MONITORING / name).is_file() for name in config["rule_files"]] == [True]
+    [job] = config["scrape_configs"]
+    assert job["file_sd_configs"]
+
+
 def metrics(service: Service) -> str:
     # It answers requests a moment before it says where its metrics are.
     deadline = time.monotonic() + 30

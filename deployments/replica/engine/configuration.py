@@ -94,6 +94,8 @@ def engine_config(settings: Settings) -> LLMConfig:
     # For ``usage``: cached tokens of the prompt, and times.
     engine_kwargs.setdefault("enable_prompt_tokens_details", True)
     engine_kwargs.setdefault("enable_per_request_metrics", not engine_kwargs.get("disable_log_stats"))
+    # Requests have text alone: no memory for pictures, nor for the part of a model that reads them.
+    engine_kwargs.setdefault("language_model_only", "limit_mm_per_prompt" not in engine_kwargs)
     # Batches wait for interactive requests.
     engine_kwargs.setdefault("scheduling_policy", "priority")
     # Never reached by what the replica lets in; a second lock, for vLLM's own queue has no bound.
@@ -108,7 +110,7 @@ def engine_config(settings: Settings) -> LLMConfig:
         model_loading_config={"model_id": settings.model_id, "model_source": settings.model_name},
         engine_kwargs=engine_kwargs,
         accelerator_type=settings.accelerator_type,
-        placement_group_config=_placement(settings),
+        placement_group_config=placement(settings, {"GPU": 1}),
         deployment_config={
             "autoscaling_config": autoscaling_config(settings.autoscaling),
             # Lines of batches are counted on top, so that no interactive request waits behind them.
@@ -135,15 +137,18 @@ def engine_config(settings: Settings) -> LLMConfig:
     )
 
 
-def _placement(settings: Settings) -> dict[str, Any] | None:
-    """Return the placement of the engine's workers; None for Ray's own: a GPU each, close together if possible."""
+def placement(settings: Settings, worker: dict[str, float]) -> dict[str, Any] | None:
+    """Return the placement of the engine's workers; None for Ray's own: a GPU each, close together if possible.
+
+    ``worker`` is what each takes where the settings have no bundles.
+    """
     num_sharing = int(settings.engine_kwargs.get("tensor_parallel_size") or 1)
     num_stages = int(settings.engine_kwargs.get("pipeline_parallel_size") or 1)
     shares_layers = 1 < num_sharing <= _NODE_GPUS and num_stages == 1
     strategy = settings.placement_strategy or ("STRICT_PACK" if shares_layers else None)
     if settings.placement_bundles is not None:
         return {"bundles": settings.placement_bundles, "strategy": strategy or "PACK"}
-    return None if strategy is None else {"bundle_per_worker": {"GPU": 1}, "strategy": strategy}
+    return None if strategy is None else {"bundle_per_worker": worker, "strategy": strategy}
 
 
 def settle_dtype(config: LLMConfig) -> None:

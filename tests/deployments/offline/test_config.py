@@ -74,6 +74,12 @@ def test_a_release_with_a_new_limit_has_the_digest_of_the_one_before_until_it_is
     assert later(max_moons=4).digest != config.digest
 
 
-def test_the_example_is_a_configuration() -> None:
-    example = Path(__file__).parents[3] / "configs" / "offline" / "one-gpu.yaml"
-    assert OfflineConfig.read(example, {}).offline.columns["prompt"] == "question"
+EXAMPLES = Path(__file__).parents[3] / "configs" / "offline"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_are_configurations_that_keep_their_engines_busy(path: Path) -> None:
+    config = OfflineConfig.read(path, {})
+    assert config.settings.placement_bundles
+    rows = config.offline.rows_per_task * config.offline.tasks_per_engine
+    assert rows >= config.settings.engine_kwargs["max_num_seqs"]

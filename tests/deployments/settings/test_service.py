@@ -136,6 +136,25 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         *(({name: 2}, ["autoscaling=", f"{name}: expected {how.split()[0]}"]) for name, how in REPLACED.items()),
     ]
     faults += [({"autoscaling": said}, {}, parts) for said, parts in scaling]
+    sizes: list[tuple[list[dict[str, float]] | None, dict[str, object], list[str]]] = [
+        (
+            [{"GPU": 1}] * 2,
+            {"tensor_parallel_size": 4},
+            ["expected 4 bundles with a GPU", "tensor_parallel_size=4", "2 GPUs in 2"],
+        ),
+        ([{"GPU": 1}] * 2, {}, ["expected 1 bundles with a GPU", "tensor_parallel_size=1", "2 GPUs in 2"]),
+        ([{"GPU": 2, "CPU": 1}], {"tensor_parallel_size": 2}, ["expected 2 bundles with a GPU", "2 GPUs in 1"]),
+        ([{"GPU": 2}], {}, ["expected 1 bundles with a GPU", "2 GPUs in 1"]),
+        (
+            [{"GPU": 1}] * 4,
+            {"tensor_parallel_size": 4, "pipeline_parallel_size": 2},
+            ["expected 8 bundles with a GPU", "tensor_parallel_size=4 x pipeline_parallel_size=2", "4 GPUs in 4"],
+        ),
+        (None, {"data_parallel_size": 2}, ["data_parallel_size=2: expected 1", "autoscaling to 2"]),
+        (None, {"tensor_parallel_size": "two"}, ["whole numbers from 1 on", "tensor_parallel_size='two'"]),
+        (None, {"pipeline_parallel_size": -1}, ["whole numbers from 1 on", "pipeline_parallel_size=-1"]),
+    ]
+    faults += [({"placement_bundles": given, "engine_kwargs": kwargs}, {}, parts) for given, kwargs, parts in sizes]
     faults += [
         ({name: "lists"}, {}, [f"{name}='lists': expected an absolute path"])
         for name in ("wordlist_dir", "secrets_dir", "env_file")
@@ -145,6 +164,19 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         assert not [part for part in parts if part not in message], message
     with pytest.raises(SettingsError, match="1: unknown setting"):
         Settings.load({"secret_token": "k", 1: 2}, {})  # type: ignore[dict-item]
+
+
+def test_bundles_that_fit_the_workers_of_the_engine_are_taken() -> None:
+    for bundles, kwargs in (
+        ([{"GPU": 0.5, "CPU": 1.0}], {}),
+        ([{"GPU": 1.0}] * 8, {"tensor_parallel_size": 4, "pipeline_parallel_size": 2}),
+        ([{"CPU": 1.0}, *[{"GPU": 1.0}] * 2], {"tensor_parallel_size": 2, "data_parallel_size": 1}),
+        ([{"GPU": 1.0}] * 4, {"tensor_parallel_size": 2, "prefill_context_parallel_size": 2}),
+        # On processors.
+        ([{"CPU": 1.0}], {"tensor_parallel_size": 2}),
+        (None, {"tensor_parallel_size": 4}),
+    ):
+        assert load(placement_bundles=bundles, engine_kwargs=kwargs).placement_bundles == bundles
 
 
 def test_the_key_must_be_given_and_that_of_the_demo_is_refused_outside_it() -> None:

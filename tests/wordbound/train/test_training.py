@@ -19,7 +19,7 @@ from deployments.adapter_files import Adapter
 from tests.pages import ROOT
 from tests.tiny_adapters import write_model
 from wordbound.lm import WordList
-from wordbound.train import TrainingSettings
+from wordbound.train import TrainConfig, TrainingSettings
 from wordbound.train.losses import Example, Masks, encode_examples, loss_sums, split_held_out
 from wordbound.train.training import batches_of, learning_rate_at
 
@@ -36,6 +36,11 @@ def model(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Path:
 def examples_of(model: Path) -> list[Example]:
     texts = [{"messages": [{"role": "user", "content": "Go on."}], "text": one, "has_end": True} for one in SENTENCES]
     return encode_examples(AutoTokenizer.from_pretrained(model), texts)
+
+
+def test_the_settings_of_the_demos_adapter_are_a_configuration() -> None:
+    config = TrainConfig.load(ROOT / "configs" / "train" / "demo.yaml", {"model": "some/model"})
+    assert (config.adapter_name, config.training.rank) == ("simple-en", 8)
 
 
 @torch.inference_mode()

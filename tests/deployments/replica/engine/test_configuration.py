@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from ray.serve._private.common import DeploymentID, ReplicaID
 from ray.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy
+from transformers import PaliGemmaConfig
+from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.platforms import current_platform
 
+from deployments.ray_private import normalize_engine_kwargs
 from deployments.replica.engine import configuration
 from deployments.replica.engine.autoscaling import METRIC, POLICY, by_interactive_sequences
 from deployments.replica.engine.configuration import engine_config, processor_flags, settle_dtype
@@ -55,6 +58,26 @@ def test_steps_of_a_search_have_log_probabilities_and_share_their_work_on_a_cpu_
             given = arguments(engine_kwargs={name: value}, keep_search_steps=True)
             assert given[name] == value
             assert given.get("kv_transfer_config") != TRANSFER_CONFIG
+
+
+def test_a_model_that_reads_pictures_is_served_as_text_unless_the_operator_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    small = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text = {**small, "num_key_value_heads": 1, "head_dim": 8, "model_type": "gemma"}
+    model = PaliGemmaConfig(text_config=text, vision_config={**small, "model_type": "siglip_vision_model"})
+    model.architectures = ["PaliGemmaForConditionalGeneration"]
+    model.save_pretrained(tmp_path)
+    for given, limit in (
+        ({}, 0),
+        ({"language_model_only": False}, 999),
+        ({"limit_mm_per_prompt": {"image": 1}}, 1),
+    ):
+        made = engine_config(settings(model_name=str(tmp_path), engine_kwargs={**given, "max_model_len": 64}))
+        kwargs = normalize_engine_kwargs(made.get_engine_config().get_initialization_kwargs())
+        pictures = AsyncEngineArgs(**kwargs, skip_tokenizer_init=True).create_model_config().multimodal_config
+        assert pictures is not None
+        assert pictures.get_limit_per_prompt("image") == limit, given
 
 
 def test_drafted_tokens_are_refused_on_a_cpu_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
