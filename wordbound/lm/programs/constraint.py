@@ -18,8 +18,8 @@ from wordbound.lm.programs.events import RunError
 if TYPE_CHECKING:
     from wordbound.lm.word_list import WordList
 
-# Refused, not followed: llguidance reports a rule's temperature for the rules after it too, and 0.0 where it has none.
-_SETS_TEMPERATURE: Final = re.compile(r"^\s*[?!]?\w+\s*\[[^\]\n]*\btemperature\s*=", re.MULTILINE)
+# llguidance reports 0.0 where no rule has set a temperature yet, and ignores a rule's 0.
+_SETS_ZERO: Final = re.compile(r"^(\s*[?!]?\w+\s*\[[^\]\n]*\btemperature\s*=\s*)0(\.0*)?(?=\s*[,\]])", re.MULTILINE)
 
 RawCaptures: TypeAlias = dict[str, bytes | list[bytes]]
 """By name, what a grammar captured; lists for groups that it captures as lists."""
@@ -41,12 +41,14 @@ class Place:
         is_complete: The text may end here.
         is_done: Nothing may come: the text has ended.
         captures: What was captured so far.
+        temperature: The constraint's own for the next token; None where it has none.
     """
 
     mask: torch.Tensor | None
     is_complete: bool
     is_done: bool = False
     captures: RawCaptures = field(default_factory=dict)
+    temperature: float | None = None
 
     def masked(self, row: torch.Tensor) -> torch.Tensor:
         """Return a row, (V,), with -inf for what may not come; RunError where the mask is of another width."""
@@ -199,9 +201,16 @@ class GrammarConstraint(Constraint):
     def place(self, tokens_left: int) -> Place:
         if self._place is None:
             mask, report = self._interpreter.compute_mask()
-            self._read(json.loads(report)["progress"])
+            found = json.loads(report)
+            self._read(found["progress"])
             allowed = None if mask is None else torch.from_numpy(np.frombuffer(mask, np.uint8) != 0)
-            self._place = Place(allowed, self._interpreter.is_accepting(), mask is None, dict(self._captures))
+            self._place = Place(
+                allowed,
+                self._interpreter.is_accepting(),
+                is_done=mask is None,
+                captures=dict(self._captures),
+                temperature=found.get("temperature") or None,
+            )
         return self._place
 
     @property
@@ -240,12 +249,7 @@ def llguidance_grammar(lark: str | None, regex: str | None, json_schema: str | M
     from llguidance import LLMatcher
 
     if lark is not None:
-        if _SETS_TEMPERATURE.search(lark):
-            raise RunError(
-                "a run draws all of its text at one temperature: remove temperature=… from the grammar, and give "
-                "sampling=Sampling(temperature=…)"
-            )
-        grammar = LLMatcher.grammar_from_lark(lark)
+        grammar = LLMatcher.grammar_from_lark(_SETS_ZERO.sub(r"\g<1>0.000001", lark))
     elif regex is not None:
         grammar = LLMatcher.grammar_from_regex(regex)
     else:
