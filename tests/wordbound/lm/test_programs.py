@@ -16,7 +16,18 @@ from transformers import AutoTokenizer
 
 from tests.recogniser import recogniser
 from wordbound.lm import MockAsyncLM, WordList
-from wordbound.lm.programs import Capture, Event, Replace, Run, RunError, Sampling, Step, StepContext, StopRun
+from wordbound.lm.programs import (
+    Capture,
+    Event,
+    Replace,
+    Run,
+    RunError,
+    Sampling,
+    Step,
+    StepContext,
+    StepFeedback,
+    StopRun,
+)
 
 OWN = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "extraordinary", "antidisestablishment"]
 GREEDY = Sampling(temperature=0)
@@ -258,9 +269,14 @@ async def test_injected_text_heals_with_the_word_before_it(model: Model, own: Wo
     step = Step(go_on, every_k=3)
     run = await written(model.run("Now", vocab=own, max_tokens=40, sampling=Sampling(seed=15), step=step))
     assert_whole(run)
-    for feedback in ({"injected_text": " extraordinary cat"}, {"injected_bytes": b" extraordinary cat"}):
-        same = Step(lambda context, given=feedback: given if context.number == 1 else {}, every_k=3)
-        again = await written(model.run("Now", vocab=own, max_tokens=40, sampling=Sampling(seed=15), step=same))
+    feedbacks: list[StepFeedback] = [{"injected_text": " extraordinary cat"}, {"injected_bytes": b" extraordinary cat"}]
+    for feedback in feedbacks:
+
+        def go_on_as_guidance(context: StepContext, feedback: StepFeedback = feedback) -> StepFeedback:
+            return feedback if context.number == 1 else {}
+
+        step = Step(go_on_as_guidance, every_k=3)
+        again = await written(model.run("Now", vocab=own, max_tokens=40, sampling=Sampling(seed=15), step=step))
         assert again.text == run.text
     judge = recogniser(tuple(OWN), len(OWN), "en", punctuation="standard")
     assert judge.is_text(run.text), run.text

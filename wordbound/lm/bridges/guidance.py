@@ -22,6 +22,7 @@ from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES
 from vocab.text.grammar import write_grammar
 from wordbound.lm.base import AsyncLM
+from wordbound.lm.programs import logits_after
 
 WHOLE_SENTENCES: Final = ListOptions(end="sentence")
 """guidance ends a text that may end where the model would leave the list: so not after every word."""
@@ -51,10 +52,12 @@ class GuidanceEngine(Engine):
         super().__init__(tokenizer=TransformersTokenizer(model.tokenizer, chat_template), **options)
         self._model = model
         self._lora_name = lora_name
+        self._last: list[int] = []
 
     def get_logits(self, token_ids: list[int], include_all_uncached_tokens: bool = False) -> LogitsOutput:
         """As the model's own, of the tokenizer's width."""
-        output: LogitsOutput = self._model.get_logits(token_ids, include_all_uncached_tokens, self._lora_name)
+        last, self._last = self._last, list(token_ids)
+        output: LogitsOutput = logits_after(self._model, self._last, last, include_all_uncached_tokens, self._lora_name)
         width = min(output["logits"].shape[1], self.tokenizer._ll_tokenizer.vocab_size)
         return {**output, "logits": output["logits"][:, :width]}
 

@@ -200,13 +200,8 @@ class WithRuns:
 
         With ``include_all_uncached_tokens`` those after each token that the last call did not have, and the one before.
         """
-        lm: Any = self
-        ids, num_cached = list(token_ids), num_equal(token_ids, self._last_ids)
-        # The row before the first uncached token has its probability.
-        first = max(1, num_cached) if include_all_uncached_tokens else len(ids)
-        rows = lm.batch_next_token_logprobs_sync([ids[:end] for end in range(first, len(ids) + 1)], lora_name)
-        self._last_ids = ids
-        return {"logits": np.asarray(rows.cpu()), "n_tokens": len(ids), "n_cached": num_cached}
+        last_ids, self._last_ids = self._last_ids, list(token_ids)
+        return logits_after(self, self._last_ids, last_ids, include_all_uncached_tokens, lora_name)
 
     def _prompt_ids(self, prompt: Prompt) -> list[int]:
         if isinstance(prompt, str):
@@ -221,6 +216,20 @@ class WithRuns:
         if self.tokenizer is None:
             raise ValueError("this model has no tokenizer, which a run needs: load one and give it as tokenizer=")
         return self.tokenizer
+
+
+def logits_after(
+    model: Any, ids: list[int], last_ids: Sequence[int], include_all_uncached_tokens: bool, lora_name: str | None
+) -> LogitsOutput:
+    """Return what ``get_logits`` does after a call with ``last_ids``."""
+    num_cached = num_equal(ids, last_ids)
+    if num_cached == len(ids) < len(last_ids):
+        # As in guidance's engines: what is continued otherwise takes a forward pass of its last token.
+        num_cached -= 1
+    # The row before the first uncached token has its probability.
+    first = max(1, num_cached) if include_all_uncached_tokens else len(ids)
+    rows = model.batch_next_token_logprobs_sync([ids[:end] for end in range(first, len(ids) + 1)], lora_name)
+    return {"logits": np.asarray(rows.cpu()), "n_tokens": len(ids), "n_cached": num_cached}
 
 
 def _text_of(capture: Capture | Sequence[Capture]) -> str:

@@ -6,6 +6,8 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import ne
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import torch
@@ -249,7 +251,7 @@ class Run:
             self._count_forward(one)
         rows = await self._model.batch_next_token_logprobs(prefixes, self._lora_name)
         for n, row in zip(forced, rows.cpu(), strict=True):
-            token = self._with_prob(tokens[staying[n]], row, lambda other, only=ids[n]: other != only)
+            token = self._with_prob(tokens[staying[n]], row, partial(ne, ids[n]))
             tokens[staying[n]] = token
             if start + n < len(self.tokens):
                 self.tokens[start + n] = token
