@@ -171,7 +171,7 @@ class GrammarConstraint(Constraint):
             self._fresh = llguidance.LLInterpreter(tokenizer, grammar, backtrack, fast_forward, log_level=0)
         except ValueError as error:
             raise RunError(f"the grammar cannot be used: {error}") from None
-        self.eos_token_ids = frozenset(tokenizer.eos_tokens)
+        self.eos_token_ids = frozenset(getattr(tokenizer, "eos_tokens", [tokenizer.eos_token]))
         self._interpreter = self._fresh
         self._captures: RawCaptures = {}
         self._place: Place | None = None
@@ -239,9 +239,13 @@ def llguidance_tokenizer(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[i
     if not eos_token_ids:
         raise ValueError("a grammar needs a token that ends a text: give eos_token_ids")
     try:
-        return from_tokenizer(tokenizer, n_vocab=vocab_size, eos_token=list(eos_token_ids))
-    except ValueError as error:
-        raise ValueError(f"grammars need a fast tokenizer of transformers: {error}") from None
+        # llguidance before 1.7, which guidance asks for, takes one only.
+        eos_token = eos_token_ids[0] if len(eos_token_ids) == 1 else list(eos_token_ids)
+        return from_tokenizer(tokenizer, n_vocab=vocab_size, eos_token=eos_token)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"grammars need a fast tokenizer of transformers, and llguidance 1.7 for several eos_token_ids: {error}"
+        ) from None
 
 
 def llguidance_grammar(lark: str | None, regex: str | None, json_schema: str | Mapping[str, Any] | None) -> str:

@@ -238,24 +238,22 @@ class Run:
 
     async def _with_probs(self, event: Event) -> Event:
         """Add the same to the forced tokens of an event, by rows of one batch."""
-        tokens = list(event.tokens)
-        staying = [i for i, token in enumerate(tokens) if not token.is_backtracked]
-        start = len(self.tokens) - sum(tokens[i].token_id not in self._constraint.eos_token_ids for i in staying)
-        prefix, ids = self._prompt + self.token_ids[:start], [tokens[i].token_id for i in staying]
+        removed = [token for token in event.tokens if token.is_backtracked]
+        tokens, ids = list(event.tokens[len(removed) :]), [token.token_id for token in event.tokens[len(removed) :]]
+        start = len(self.tokens) - sum(token not in self._constraint.eos_token_ids for token in ids)
+        prefix = self._prompt + self.token_ids[:start]
         # The first token of a text without a prompt comes after nothing.
-        forced = [n for n, i in enumerate(staying) if tokens[i].is_forced and (prefix or n)]
+        forced = [i for i, token in enumerate(tokens) if token.is_forced and (prefix or i)]
         if not forced or not self._score_forced:
             return event
-        prefixes = [prefix + ids[:n] for n in forced]
+        prefixes = [prefix + ids[:i] for i in forced]
         for one in prefixes:
             self._count_forward(one)
         rows = await self._model.batch_next_token_logprobs(prefixes, self._lora_name)
-        for n, row in zip(forced, rows.cpu(), strict=True):
-            token = self._with_prob(tokens[staying[n]], row, partial(ne, ids[n]))
-            tokens[staying[n]] = token
-            if start + n < len(self.tokens):
-                self.tokens[start + n] = token
-        return replace(event, tokens=tuple(tokens))
+        for i, row in zip(forced, rows.cpu(), strict=True):
+            tokens[i] = self._with_prob(tokens[i], row, partial(ne, ids[i]))
+        self.tokens[start:] = tokens[: len(self.tokens) - start]
+        return replace(event, tokens=(*removed, *tokens))
 
     def _bytes_of(self, token: int) -> bytes:
         vocab = self._model.byte_vocab
