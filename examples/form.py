@@ -37,7 +37,8 @@ if __name__ == "__main__":
     with load_model_by_name(options.model, options.backend) as model:
         chat = [{"role": "user", "content": "Fill in the form about a child in a story: name, age, animal and wish."}]
         step = Step(check, stop_strings=["\n"])
-        run = model.run_sync(chat, lark=FORM, max_tokens=120, sampling=Sampling(seed=options.seed), step=step)
+        sampling = Sampling(seed=options.seed)
+        run = model.run_sync(chat, lark=FORM, max_tokens=120, sampling=sampling, score_forced=False, step=step)
         print(f"\n{run.text}")
         for name, capture in run.captures.items():
             print(f"{name}: {capture.text!r}, log p = {capture.logprob:.1f}")

@@ -239,8 +239,8 @@ class AsyncTransformer(AsyncLM):
                     f"the weights of adapter {adapter.folder} are not those of its {CONFIG}: save it again ({error})"
                 ) from error
             finally:
-                # It was switched on.
-                self._active = loaded_name
+                # It was switched on, but for a model whose others were switched off.
+                self._switch(None)
             self._cached_tokens[loaded_name] = CachedTokens(self._cached_tokens[None].max_tokens)
 
     @override

@@ -9,7 +9,7 @@ import asyncio
 import weakref
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import torch
 from cachetools import FIFOCache
@@ -51,27 +51,49 @@ class AsyncVirtualLM(AsyncLM):
     together; more waits in the engine. Keys and values of prefixes are cached by the engine itself.
 
     Args:
-        engine: The engine, used by nobody else. ``cleanup`` ends it.
-        **options: As ``AsyncLM``; ``batch_size`` is the engine's ``max_num_seqs`` by default.
+        llm_engine: The engine, or vLLM's ``LLM`` around it, used by nobody else. ``cleanup`` ends it.
+        logprobs_capture: Of genlm-backend's programs, and not needed: the plugin returns the rows.
+        cache_size: As ``AsyncLM``.
+        cache_opts: As ``AsyncLM``.
+        batch_size: As ``AsyncLM``; the engine's ``max_num_seqs`` by default.
+        timeout: As ``AsyncLM``.
 
     Raises:
         ValueError: The engine draws several tokens at a step (speculative decoding), or its model generates nothing.
     """
 
-    def __init__(self, engine: LLMEngine, **options: Any) -> None:
+    default_params: ClassVar[Mapping[str, Any]] = {
+        "max_tokens": 1,
+        "n": 1,
+        "detokenize": False,
+        "stop": None,
+        "ignore_eos": True,
+    }
+    """vLLM's ``SamplingParams`` of a row."""
+
+    def __init__(
+        self,
+        llm_engine: Any,
+        logprobs_capture: Any = None,  # noqa: ARG002
+        cache_size: int = 0,
+        cache_opts: Mapping[str, Any] | None = None,
+        batch_size: int | None = None,
+        timeout: float = 0.02,
+    ) -> None:
+        engine: LLMEngine = getattr(llm_engine, "llm_engine", llm_engine)
         config = engine.vllm_config
         if config.speculative_config is not None:
             raise ValueError("an engine with drafts returns no rows: leave speculative_config out of engine_opts")
         self._worker = EngineThread(engine)
         super().__init__(
             engine.tokenizer,
-            **{
-                "vocab_size": config.model_config.get_vocab_size(),
-                # One place is left for the token that is drawn.
-                "max_prefix_len": config.model_config.max_model_len - 1,
-                "batch_size": config.scheduler_config.max_num_seqs,
-                **options,
-            },
+            vocab_size=config.model_config.get_vocab_size(),
+            # One place is left for the token that is drawn.
+            max_prefix_len=config.model_config.max_model_len - 1,
+            batch_size=config.scheduler_config.max_num_seqs if batch_size is None else batch_size,
+            timeout=timeout,
+            cache_size=cache_size,
+            cache_opts=cache_opts,
         )
         self._names = count(1)
         self._lora_ids = count(1)
@@ -84,11 +106,11 @@ class AsyncVirtualLM(AsyncLM):
         self._finalizer = weakref.finalize(self, self._worker.end)
 
     @classmethod
-    def from_name(cls, name: str, engine_opts: Mapping[str, Any] | None = None, **options: Any) -> Self:
+    def from_name(cls, model_name: str, engine_opts: Mapping[str, Any] | None = None, **options: Any) -> Self:
         """Load a model into a new vLLM engine of this process.
 
         Args:
-            name: A Hugging Face id or a local folder.
+            model_name: A Hugging Face id or a local folder.
             engine_opts: vLLM's ``EngineArgs``, such as ``max_model_len`` or ``gpu_memory_utilization``; for adapters
                 ``enable_lora``, ``max_lora_rank``, and ``max_cpu_loras``, the most that are loaded (8 by default).
             **options: As for the class.
@@ -96,7 +118,7 @@ class AsyncVirtualLM(AsyncLM):
         Raises:
             ValueError: An argument is one that vLLM does not take.
         """
-        arguments: dict[str, Any] = {"model": name, "enable_prefix_caching": True, "disable_log_stats": True}
+        arguments: dict[str, Any] = {"model": model_name, "enable_prefix_caching": True, "disable_log_stats": True}
         if current_platform.is_cpu():
             # Its blocks are of 128 tokens, and prefix caching reuses whole blocks only.
             arguments["kv_transfer_config"] = dict(TRANSFER_CONFIG)
@@ -202,12 +224,7 @@ class AsyncVirtualLM(AsyncLM):
             extra_args |= ForkHint(keep=name, parent=self._parent(ids, lora_name)).to_extra_args()
             self._cached_names[lora_name, ids] = name
         params = SamplingParams(
-            temperature=0.0,
-            max_tokens=1,
-            ignore_eos=True,
-            detokenize=False,
-            extra_args=extra_args,
-            output_kind=RequestOutputKind.FINAL_ONLY,
+            temperature=0.0, extra_args=extra_args, output_kind=RequestOutputKind.FINAL_ONLY, **self.default_params
         )
         return Request(name, ids, params, self._lora_request(lora_name))
 

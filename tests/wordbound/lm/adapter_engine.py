@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from vllm import LLM
 
+from vocab.vllm_plugin import use_plugin
 from wordbound.lm import AsyncVirtualLM
 
 PREFIX = [5, 6, 7, 8, 9, 10, 11, *range(20, 60)]
@@ -19,13 +21,17 @@ ENGINE_OPTS = {"dtype": "float32", "enforce_eager": True, "max_model_len": 128, 
 
 def main(model_path: str, first: str, second: str, damaged: str, large: str, found_path: str) -> None:
     found: dict[str, Any] = {}
-    with AsyncVirtualLM.from_name(model_path, {**ENGINE_OPTS, "enable_lora": True, "max_cpu_loras": 2}) as lm:
+    engine_opts = {**ENGINE_OPTS, "enable_lora": True, "max_cpu_loras": 2}
+    with AsyncVirtualLM.from_name(model_name=model_path, engine_opts=engine_opts) as lm:
         found["before"] = lm.next_token_logprobs_uncached(PREFIX)
         lm.add_new_lora(first, "first")
         lm.add_new_lora(second, "second")
         names = [None, "first", "second", "first", None, "second"]
         found["in turn"] = [(name, lm.next_token_logprobs_uncached(PREFIX, lora_name=name)) for name in names]
         found["cached"] = [(name, lm.next_token_logprobs_sync(PREFIX, lora_name=name)) for name in names * 2]
+        lm.set_lora("second")
+        found["in turn"] += [("second", lm.next_token_logprobs_uncached(PREFIX))]
+        lm.clear_lora()
         lm.cache.clear()
         found["at once"] = asyncio.run(at_once(lm, names))
         found["scores"] = [(name, lm.token_logprobs_sync(PREFIX, [3], lora_name=name)) for name in names]
@@ -41,8 +47,12 @@ def main(model_path: str, first: str, second: str, damaged: str, large: str, fou
         found["replaced"].append(("second", lm.next_token_logprobs_sync(PREFIX, lora_name="poet")))
         found["removed while it is asked for"] = asyncio.run(removed(lm))
         found["after"] = lm.next_token_logprobs_uncached(PREFIX)
-    with AsyncVirtualLM.from_name(model_path, ENGINE_OPTS) as plain:
+    use_plugin()
+    llm = LLM(model_path, **ENGINE_OPTS)
+    with AsyncVirtualLM(llm, None, cache_size=1, cache_opts={}, batch_size=4, timeout=0.01) as plain:
         found["errors"]["not enabled"] = error_of(plain, first, "first")
+        found["in turn"] += [(None, row) for row in plain.batch_next_token_logprobs_sync([PREFIX, PREFIX])]
+        found["cached rows"] = len(plain.cache)
     torch.save(found, found_path)
 
 

@@ -75,6 +75,35 @@ def test_every_entry_has_the_rows_of_merged_weights_in_any_order(world: World) -
     assert all(is_close(row, expected[name]) for name, row in zip(names, asyncio.run(ask()), strict=True))
 
 
+def test_an_adapter_is_set_for_all_calls_that_name_none(world: World) -> None:
+    lm, adapters, expected = world
+    load(lm, adapters)
+    for arguments, name in (
+        (["adapter.0"], "adapter.0"),
+        ([str(adapters[1])], "adapter.1"),
+        ([None, "adapter.0"], "adapter.0"),
+        ([str(adapters[0]), "adapter.1"], "adapter.1"),
+    ):
+        lm.set_lora(*arguments)
+        assert is_close(lm.next_token_logprobs_sync(PREFIX), expected[name])
+        assert is_close(lm.next_token_logprobs_uncached(PREFIX), expected[name])
+        assert is_close(asyncio.run(lm.next_token_logprobs(PREFIX)), expected[name])
+        # Each call may still name one.
+        assert is_close(lm.next_token_logprobs_sync(PREFIX, lora_name="adapter.1"), expected["adapter.1"])
+    for unknown in ([], ["adapter.2"], [str(adapters[0] / "other")], [str(adapters[0]), "poet"]):
+        with pytest.raises(ValueError, match="unknown LoRA adapter: '"):
+            lm.set_lora(*unknown)
+        assert is_close(lm.next_token_logprobs_sync(PREFIX), expected["adapter.1"])
+    lm.remove_lora("adapter.1")
+    with pytest.raises(ValueError, match=r"unknown LoRA adapter: 'adapter\.1'.*after clear_lora"):
+        lm.next_token_logprobs_sync(PREFIX)
+    lm.clear_lora()
+    assert is_close(lm.next_token_logprobs_sync(PREFIX), expected[None])
+    lm.add_new_lora(str(adapters[0]))
+    lm.set_lora()
+    assert is_close(lm.next_token_logprobs_sync(PREFIX), expected["adapter.0"])
+
+
 def test_keys_and_values_are_of_one_adapter(world: World) -> None:
     lm, adapters, expected = world
     load(lm, adapters)

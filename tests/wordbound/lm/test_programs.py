@@ -7,6 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,7 +16,18 @@ from transformers import AutoTokenizer
 
 from tests.recogniser import recogniser
 from wordbound.lm import MockAsyncLM, WordList
-from wordbound.lm.programs import Capture, Event, Replace, Run, RunError, Sampling, Step, StepContext, StopRun
+from wordbound.lm.programs import (
+    Capture,
+    Event,
+    Replace,
+    Run,
+    RunError,
+    Sampling,
+    Step,
+    StepContext,
+    StepFeedback,
+    StopRun,
+)
 
 OWN = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "extraordinary", "antidisestablishment"]
 GREEDY = Sampling(temperature=0)
@@ -96,12 +108,12 @@ async def test_a_run_over_a_list_writes_its_texts_and_forces_where_there_is_one_
         for fast_forward in (True, False):
             before = model.num_rows
             sampling = Sampling(seed=seed) if fast_forward else GREEDY
-            run = await written(
-                model.run("Tell me.", vocab=own, max_tokens=20, sampling=sampling, fast_forward=fast_forward)
-            )
+            options: Any = {"max_tokens": 20, "sampling": sampling, "fast_forward": fast_forward}
+            run = await written(model.run("Tell me.", vocab=own, score_forced=False, **options))
             assert_whole(run)
             assert judge.is_text(run.text), run.text
             assert run.usage.forward_passes == run.usage.output_tokens == model.num_rows - before
+            assert all(math.isnan(token.prob) and not token.top_k for token in run.tokens if token.is_forced)
             runs.append(run)
         num_forced += runs[0].usage.ff_tokens
         assert sum(token.is_forced for token in runs[0].tokens) == runs[0].usage.ff_tokens
@@ -133,7 +145,6 @@ async def test_a_lark_grammar_captures_named_groups_with_their_probability(model
     assert found is not None, run.text
     assert run.reason == "stop"
     assert run.usage.ff_tokens
-    assert any(token.is_forced and math.isnan(token.prob) for token in run.tokens)
     for name, text in zip(("name", "age"), found.groups(), strict=True):
         capture = run.captures[name]
         assert isinstance(capture, Capture)
@@ -153,6 +164,47 @@ def _full_logprob(model: Model, run: Run, captured: bytes) -> float:
         place += len(token.bytes)
         ids.append(token.token_id)
     return total
+
+
+async def test_forced_tokens_have_the_models_probabilities_and_likeliest_tokens(model: Model, own: WordList) -> None:
+    grammar = 'start: "Name: " name " Age: " age\nname: /[A-Z][a-z]{2,5}/\nage: /[0-9]{1,2}/\n'
+    constraints: list[dict[str, Any]] = [{"lark": grammar}, {"vocab": own}]
+    for constraint in constraints:
+        run = await written(model.run("A form.\n", max_tokens=14, sampling=Sampling(seed=5), top_k=3, **constraint))
+        ids, forced = list(run._prompt), 0
+        for token in run.tokens:
+            row = model.next_token_logprobs_sync(ids)
+            assert token.prob == pytest.approx(math.exp(row[token.token_id]), abs=1e-6)
+            assert {one.token_id for one in token.top_k} == {*row.topk(3).indices.tolist(), token.token_id}
+            if token.is_forced:
+                forced += 1
+                assert all(one.is_masked == (one.token_id != token.token_id) for one in token.top_k)
+            ids.append(token.token_id)
+        assert forced
+        # The events had them already.
+        assert {id(token) for token in run.tokens} <= {id(token) for event in run.events for token in event.tokens}
+    assert run.usage.token_savings == run.usage.ff_tokens / (run.usage.ff_tokens + run.usage.output_tokens)
+    assert 0 < run.usage.ttfm_ms < run.usage.total_latency_ms
+    assert 0 < run.usage.avg_latency_ms < run.usage.total_latency_ms
+    assert min(run.usage.mask_times_ms) <= run.usage.mask_times_ms.mean <= max(run.usage.mask_times_ms)
+
+
+async def test_a_lark_grammar_has_temperatures_of_its_own(model: Model) -> None:
+    likeliest = 'start: ": " word\nword[temperature=0]: /[a-z]{6}/\n'
+    texts = set()
+    for seed in range(4):
+        run = await written(model.run("A word", lark=likeliest, sampling=Sampling(temperature=50.0, seed=seed)))
+        texts.add(run.text)
+        assert all(token.prob == max(one.prob for one in token.top_k if not one.is_masked) for token in run.tokens)
+    assert len(texts) == 1
+    hot = likeliest.replace("=0", "=50") + "# a[temperature=0]: ..."
+    for grammar in (hot, hot.replace("[temperature=50]", "")):
+        temperature = 0.0 if grammar is hot else 50.0
+        runs = [
+            await written(model.run("A word", lark=grammar, sampling=Sampling(temperature=temperature, seed=seed)))
+            for seed in range(4)
+        ]
+        assert len({run.text for run in runs}) > 1
 
 
 async def test_a_regex_and_a_json_schema(model: Model) -> None:
@@ -182,7 +234,7 @@ def test_bad_arguments_are_refused(model: Model) -> None:
         ({"regex": "("}, "the grammar cannot be used"),
         ({"json_schema": "{"}, "the grammar cannot be used"),
         ({"regex": "a", "lark": "start: /a/"}, "a run has one constraint: give one of lark and regex"),
-        ({"lark": 'start: a "b"\na[capture, temperature=0.5]: /c/'}, "give sampling=Sampling(temperature=…)"),
+        ({"lark": 'start: a "b"\na[capture, temperature=warm]: /c/'}, "the grammar cannot be used"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
         ({"top_k": -1}, "top_k at least 0"),
     ):
@@ -217,11 +269,20 @@ async def test_injected_text_heals_with_the_word_before_it(model: Model, own: Wo
     step = Step(go_on, every_k=3)
     run = await written(model.run("Now", vocab=own, max_tokens=40, sampling=Sampling(seed=15), step=step))
     assert_whole(run)
+    feedbacks: list[StepFeedback] = [{"injected_text": " extraordinary cat"}, {"injected_bytes": b" extraordinary cat"}]
+    for feedback in feedbacks:
+
+        def go_on_as_guidance(context: StepContext, feedback: StepFeedback = feedback) -> StepFeedback:
+            return feedback if context.number == 1 else {}
+
+        step = Step(go_on_as_guidance, every_k=3)
+        again = await written(model.run("Now", vocab=own, max_tokens=40, sampling=Sampling(seed=15), step=step))
+        assert again.text == run.text
     judge = recogniser(tuple(OWN), len(OWN), "en", punctuation="standard")
     assert judge.is_text(run.text), run.text
     assert " extraordinary cat" in run.text
     injected = next(event for event in run.events if b"extraordinary cat" in event.new_bytes)
-    assert all(token.is_forced and not token.is_generated for token in injected.tokens)
+    assert all(token.is_forced and not token.is_generated and token.prob < 1 for token in injected.tokens)
     assert run.token_ids == model.tokenizer(run.text)["input_ids"]
 
 
@@ -262,7 +323,7 @@ async def test_a_step_ends_at_a_stop_string_after_which_more_is_forced(model: Mo
     assert sum(event.injection_backtrack for event in run.events) == 2
 
 
-NO_FEEDBACK: list[Any] = [{}, 0, ["cat"]]
+NO_FEEDBACK: list[Any] = [{"text": "cat"}, 0, ["cat"]]
 
 
 @pytest.mark.fault(70)
@@ -322,6 +383,22 @@ async def test_a_chat_in_a_grammar_streams_bytes_and_captures(model: Model) -> N
     text = b"".join(data for data, _ in parts).decode()
     assert re.fullmatch("I choose the letter [AB]", text)
     assert parts[-1][1] == {"letter": text[-1]}
+    whole = (text, {"letter": text[-1]})
+    assert await model.chat_completion(messages, grammar, sampling=Sampling(seed=1)) == whole
+    assert model.chat_completion_sync(messages, grammar, sampling=Sampling(seed=1)) == whole
+
+
+def test_logits_are_of_the_last_token_or_of_all_that_are_new(model: Model) -> None:
+    ids = model.tokenizer("Once upon a time")["input_ids"]
+    last = model.get_logits(ids)
+    assert (last["n_tokens"], last["logits"].shape) == (len(ids), (1, model.vocab_size))
+    new = model.get_logits([*ids, 5, 6], include_all_uncached_tokens=True)
+    assert (new["n_tokens"], new["n_cached"]) == (len(ids) + 2, len(ids))
+    prefixes = [ids, [*ids, 5], [*ids, 5, 6]]
+    assert np.allclose(new["logits"], model.batch_next_token_logprobs_sync(prefixes), atol=1e-4)
+    assert np.allclose(new["logits"][0], last["logits"][0], atol=1e-4)
+    with pytest.raises(ValueError, match="must not be empty"):
+        model.get_logits([])
 
 
 async def test_a_run_that_is_left_leaves_no_task(model: Model) -> None:

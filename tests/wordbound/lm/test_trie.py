@@ -123,7 +123,7 @@ def test_weights_that_do_not_fit_are_refused_and_those_of_ids_without_tokens_lef
         trie.weight_sum([1.0])
     with pytest.raises(ValueError, match="give one row"):
         trie.weight_max([[1.0, 2.0]])
-    assert (trie.mass_sum([1.0, 2.0, 4.0])[trie.root], trie.mass_max([1.0, 2.0])[trie.root]) == (3.0, 2.0)
+    assert (trie.mass_sum(p_llm=[1.0, 2.0, 4.0])[trie.root], trie.mass_max([1.0, 2.0])[trie.root]) == (3.0, 2.0)
     assert trie.batch_weight_sum([]).shape == (0, 5)
     with pytest.raises(ValueError, match="'cpu', 'cuda' or None"):
         ParallelTokenCharacterTrie([], device="tpu")

@@ -50,6 +50,7 @@ def test_rows_and_scores_are_those_of_merged_weights_and_the_model_itself_stays_
         assert_close(scores, expected[name][3])
     assert_close(found["before"], expected[None])
     assert_close(found["after"], expected[None])
+    assert found["cached rows"] == 1
 
 
 def test_errors_say_what_to_change(world: World) -> None:

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import llguidance
-import numpy as np
 from guidance import _parser, lark
 from guidance.models import Model
 from guidance.models._engine import Engine, EngineInterpreter, LogitsOutput
@@ -23,7 +22,7 @@ from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES
 from vocab.text.grammar import write_grammar
 from wordbound.lm.base import AsyncLM
-from wordbound.lm.gathering import num_equal
+from wordbound.lm.programs import logits_after
 
 WHOLE_SENTENCES: Final = ListOptions(end="sentence")
 """guidance ends a text that may end where the model would leave the list: so not after every word."""
@@ -56,17 +55,11 @@ class GuidanceEngine(Engine):
         self._last: list[int] = []
 
     def get_logits(self, token_ids: list[int], include_all_uncached_tokens: bool = False) -> LogitsOutput:
-        """Return float32 (n, V): log p after the last token, or after each one that the last call did not have."""
-        num_cached = num_equal(token_ids, self._last)
-        first = len(token_ids)
-        if include_all_uncached_tokens:
-            # And the row before the first of them, of which guidance reads its probability.
-            first = max(1, min(num_cached, len(token_ids)))
-        prefixes = [token_ids[:end] for end in range(first, len(token_ids) + 1)]
-        rows = self._model.batch_next_token_logprobs_sync(prefixes, self._lora_name)
-        self._last = list(token_ids)
-        width = min(rows.shape[1], self.tokenizer._ll_tokenizer.vocab_size)
-        return {"logits": np.asarray(rows.cpu())[:, :width], "n_tokens": len(token_ids), "n_cached": num_cached}
+        """As the model's own, of the tokenizer's width."""
+        last, self._last = self._last, list(token_ids)
+        output: LogitsOutput = logits_after(self._model, self._last, last, include_all_uncached_tokens, self._lora_name)
+        width = min(output["logits"].shape[1], self.tokenizer._ll_tokenizer.vocab_size)
+        return {**output, "logits": output["logits"][:, :width]}
 
 
 def guidance_model(model: AsyncLM, *, echo: bool = False, sampling_params: Any = None, **options: Any) -> Model:

@@ -18,8 +18,8 @@ from wordbound.lm.programs.events import RunError
 if TYPE_CHECKING:
     from wordbound.lm.word_list import WordList
 
-# Refused, not followed: llguidance reports a rule's temperature for the rules after it too, and 0.0 where it has none.
-_SETS_TEMPERATURE: Final = re.compile(r"^\s*[?!]?\w+\s*\[[^\]\n]*\btemperature\s*=", re.MULTILINE)
+# llguidance reports 0.0 where no rule has set a temperature yet, and ignores a rule's 0.
+_SETS_ZERO: Final = re.compile(r"^(\s*[?!]?\w+\s*\[[^\]\n]*\btemperature\s*=\s*)0(\.0*)?(?=\s*[,\]])", re.MULTILINE)
 
 RawCaptures: TypeAlias = dict[str, bytes | list[bytes]]
 """By name, what a grammar captured; lists for groups that it captures as lists."""
@@ -41,12 +41,14 @@ class Place:
         is_complete: The text may end here.
         is_done: Nothing may come: the text has ended.
         captures: What was captured so far.
+        temperature: The constraint's own for the next token; None where it has none.
     """
 
     mask: torch.Tensor | None
     is_complete: bool
     is_done: bool = False
     captures: RawCaptures = field(default_factory=dict)
+    temperature: float | None = None
 
     def masked(self, row: torch.Tensor) -> torch.Tensor:
         """Return a row, (V,), with -inf for what may not come; RunError where the mask is of another width."""
@@ -169,7 +171,7 @@ class GrammarConstraint(Constraint):
             self._fresh = llguidance.LLInterpreter(tokenizer, grammar, backtrack, fast_forward, log_level=0)
         except ValueError as error:
             raise RunError(f"the grammar cannot be used: {error}") from None
-        self.eos_token_ids = frozenset(tokenizer.eos_tokens)
+        self.eos_token_ids = frozenset(getattr(tokenizer, "eos_tokens", [tokenizer.eos_token]))
         self._interpreter = self._fresh
         self._captures: RawCaptures = {}
         self._place: Place | None = None
@@ -199,9 +201,16 @@ class GrammarConstraint(Constraint):
     def place(self, tokens_left: int) -> Place:
         if self._place is None:
             mask, report = self._interpreter.compute_mask()
-            self._read(json.loads(report)["progress"])
+            found = json.loads(report)
+            self._read(found["progress"])
             allowed = None if mask is None else torch.from_numpy(np.frombuffer(mask, np.uint8) != 0)
-            self._place = Place(allowed, self._interpreter.is_accepting(), mask is None, dict(self._captures))
+            self._place = Place(
+                allowed,
+                self._interpreter.is_accepting(),
+                is_done=mask is None,
+                captures=dict(self._captures),
+                temperature=found.get("temperature") or None,
+            )
         return self._place
 
     @property
@@ -230,9 +239,13 @@ def llguidance_tokenizer(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[i
     if not eos_token_ids:
         raise ValueError("a grammar needs a token that ends a text: give eos_token_ids")
     try:
-        return from_tokenizer(tokenizer, n_vocab=vocab_size, eos_token=list(eos_token_ids))
-    except ValueError as error:
-        raise ValueError(f"grammars need a fast tokenizer of transformers: {error}") from None
+        # llguidance before 1.7, which guidance asks for, takes one only.
+        eos_token = eos_token_ids[0] if len(eos_token_ids) == 1 else list(eos_token_ids)
+        return from_tokenizer(tokenizer, n_vocab=vocab_size, eos_token=eos_token)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"grammars need a fast tokenizer of transformers, and llguidance 1.7 for several eos_token_ids: {error}"
+        ) from None
 
 
 def llguidance_grammar(lark: str | None, regex: str | None, json_schema: str | Mapping[str, Any] | None) -> str:
@@ -240,12 +253,7 @@ def llguidance_grammar(lark: str | None, regex: str | None, json_schema: str | M
     from llguidance import LLMatcher
 
     if lark is not None:
-        if _SETS_TEMPERATURE.search(lark):
-            raise RunError(
-                "a run draws all of its text at one temperature: remove temperature=… from the grammar, and give "
-                "sampling=Sampling(temperature=…)"
-            )
-        grammar = LLMatcher.grammar_from_lark(lark)
+        grammar = LLMatcher.grammar_from_lark(_SETS_ZERO.sub(r"\g<1>0.000001", lark))
     elif regex is not None:
         grammar = LLMatcher.grammar_from_regex(regex)
     else:

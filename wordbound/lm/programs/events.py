@@ -3,7 +3,7 @@
 import math
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -18,10 +18,11 @@ class RunToken:
     Attributes:
         token_id: Its id.
         bytes: What it adds to the text.
-        prob: The model's own probability, before any mask and at temperature 1; NaN where it was not computed.
+        prob: The model's own probability, before any mask and at temperature 1; NaN where it was not computed, as for
+            forced tokens with ``score_forced=False``.
         latency_ms: From the request for its row to its choice; of forced tokens, their share of the time they took.
         is_generated: It was sampled.
-        is_forced: The constraint left nothing else, or a callback injected it; no forward pass was made for it.
+        is_forced: The constraint left nothing else, or a callback injected it.
         is_input: It replaces tokens of the prompt, which the constraint had spelled anew.
         is_backtracked: It was sampled, and the constraint replaced it at once.
         is_masked: The constraint does not allow it; true in ``top_k`` only.
@@ -100,6 +101,11 @@ class Times(list[float]):
         """The 99th percentile."""
         return self.quantile(0.99)
 
+    @property
+    def mean(self) -> float:
+        """The average; 0.0 where there is no value."""
+        return sum(self) / max(1, len(self))
+
 
 @dataclass(slots=True)
 class Usage:
@@ -110,9 +116,10 @@ class Usage:
         input_tokens: Tokens of the prefixes of all forward passes, cached ones included.
         cached_input_tokens: Those of them that an earlier forward pass of the run had too, which engines cache.
         output_tokens: Tokens that were sampled.
-        ff_tokens: Tokens that were appended without a forward pass.
-        forward_passes: Rows that were asked for, and scores of captures.
+        ff_tokens: Tokens that were appended without being sampled.
+        forward_passes: Rows that were asked for, those of forced tokens too, and scores of captures.
         ttft_ms: From the start to the first sampled token.
+        ttfm_ms: From the start to the first mask.
         mask_times_ms: Of each step, the time for following the constraint and its mask.
         mask_overheads_ms: The part of it in which no forward pass was under way.
         total_latency_ms: From the start to the end.
@@ -125,9 +132,20 @@ class Usage:
     ff_tokens: int = 0
     forward_passes: int = 0
     ttft_ms: float = 0.0
+    ttfm_ms: float = 0.0
     mask_times_ms: Times = field(default_factory=Times)
     mask_overheads_ms: Times = field(default_factory=Times)
     total_latency_ms: float = 0.0
+
+    @property
+    def token_savings(self) -> float:
+        """The share of the tokens that were appended without being sampled; 0.0 before the first."""
+        return self.ff_tokens / max(1, self.output_tokens + self.ff_tokens)
+
+    @property
+    def avg_latency_ms(self) -> float:
+        """The average time of a token, sampled or not; 0.0 before the end."""
+        return self.total_latency_ms / max(1, self.output_tokens + self.ff_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +187,14 @@ class Replace:
             raise TypeError(f"removed must be str, and text str or bytes, not {removed.__name__} and {text.__name__}")
 
 
-Feedback: TypeAlias = str | bytes | Replace | None
+class StepFeedback(TypedDict, total=False):
+    """What a callback injects, as guidance's callbacks return it; bytes go before text, and ``{}`` is nothing."""
+
+    injected_text: str
+    injected_bytes: bytes
+
+
+Feedback: TypeAlias = str | bytes | Replace | StepFeedback | None
 """What a callback injects; None for nothing."""
 
 Callback: TypeAlias = Callable[[StepContext], Feedback | Awaitable[Feedback]]

@@ -4,15 +4,28 @@ import asyncio
 import inspect
 import math
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import ne
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import torch
 
 from wordbound.lm.gathering import num_equal
 from wordbound.lm.programs.constraint import Change, Constraint, Place, RawCaptures
-from wordbound.lm.programs.events import Capture, Event, Replace, RunError, RunToken, Step, StepContext, StopRun, Usage
+from wordbound.lm.programs.events import (
+    Capture,
+    Event,
+    Replace,
+    RunError,
+    RunToken,
+    Step,
+    StepContext,
+    StepFeedback,
+    StopRun,
+    Usage,
+)
 from wordbound.lm.programs.spelling import replay, spell, tokens_of_last
 from wordbound.lm.sampling import Sampling
 
@@ -30,6 +43,10 @@ class RowModel(Protocol):
     def byte_vocab(self) -> Sequence[bytes]: ...
 
     async def next_token_logprobs(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor: ...
+
+    async def batch_next_token_logprobs(
+        self, token_ids_list: Sequence[Sequence[int]], lora_name: str | None = None
+    ) -> torch.Tensor: ...
 
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
@@ -58,6 +75,7 @@ class Run:
         sampling: Sampling,
         top_k: int,
         fast_forward: bool,
+        score_forced: bool,
         step: Step | None,
         lora_name: str | None,
     ) -> None:
@@ -77,6 +95,7 @@ class Run:
         self._sampling = sampling
         self._top_k = top_k
         self._fast_forward = fast_forward
+        self._score_forced = score_forced
         self._step = step
         self._step_start = 0
         self._num_read = 0
@@ -114,6 +133,7 @@ class Run:
         issued: RunToken | None = None
         change = self._constraint.start(self._prompt)
         row_task: asyncio.Task[tuple[torch.Tensor, float]] | None = None
+        scoring: asyncio.Task[Event] | None = None
         try:
             while True:
                 begun = time.perf_counter()
@@ -128,17 +148,21 @@ class Run:
                 asked = time.perf_counter()
                 if boundary is None and self._num_left and not will_end:
                     row_task = asyncio.create_task(self._row())
+                # In the same batch.
+                scoring = asyncio.create_task(self._with_probs(event))
                 if place is None:
                     # Beside the forward pass.
                     place = await asyncio.to_thread(self._constraint.place, self._num_left)
                 masked = time.perf_counter()
+                self.usage.ttfm_ms = self.usage.ttfm_ms or _ms_since(started)
+                event = await scoring
                 await self._read_captures(place.captures)
                 if event.tokens or event.backtrack:
                     yield self._recorded(event)
                 if boundary is not None:
                     injected = await self._call_back(*boundary)
                     if injected is not None:
-                        yield self._recorded(injected)
+                        yield self._recorded(await self._with_probs(injected))
                     issued, change = None, _NO_CHANGE
                     continue
                 if place.is_done or not self._num_left:
@@ -159,8 +183,9 @@ class Run:
         except StopRun:
             self.reason = "callback"
         finally:
-            if row_task is not None:
-                row_task.cancel()
+            for task in (row_task, scoring):
+                if task is not None:
+                    task.cancel()
             self.usage.total_latency_ms = _ms_since(started)
 
     @property
@@ -185,29 +210,50 @@ class Run:
         """Draw the next token, and look up what the model thinks of it and of the likeliest ones."""
         mask, masked = place.mask, place.masked(row)
         may_end = place.is_complete and self._constraint.ends_at_refused
-        token = self._sampling.draw(row if may_end else masked, self._generator)
+        sampling = self._sampling
+        if place.temperature is not None:
+            sampling = replace(sampling, temperature=place.temperature)
+        token = sampling.draw(row if may_end else masked, self._generator)
         if mask is not None and not mask[token]:
             # The text may end here, and the model would leave the grammar.
             token = next(end for end in sorted(self._constraint.eos_token_ids) if mask[end])
+        drawn = RunToken(token, self._bytes_of(token), latency_ms=latency_ms, is_generated=True)
+        return self._with_prob(drawn, row, lambda other: mask is not None and not mask[other])
+
+    def _with_prob(self, token: RunToken, row: torch.Tensor, is_masked: Callable[[int], bool]) -> RunToken:
+        """Add what the model thinks of a token and of the likeliest ones."""
         top = row.topk(min(self._top_k, len(row))).indices.tolist() if self._top_k else []
-        shown = top if token in top or not top else [*top, token]
-        return RunToken(
-            token,
-            self._bytes_of(token),
-            prob=math.exp(row[token]),
-            latency_ms=latency_ms,
-            is_generated=True,
-            top_k=tuple(
-                RunToken(
-                    other,
-                    self._bytes_of(other),
-                    prob=math.exp(row[other]),
-                    is_generated=other == token,
-                    is_masked=mask is not None and not mask[other],
-                )
-                for other in shown
-            ),
+        shown = top if token.token_id in top or not top else [*top, token.token_id]
+        likeliest = tuple(
+            RunToken(
+                other,
+                self._bytes_of(other),
+                prob=math.exp(row[other]),
+                is_generated=token.is_generated and other == token.token_id,
+                is_masked=is_masked(other),
+            )
+            for other in shown
         )
+        return replace(token, prob=math.exp(row[token.token_id]), top_k=likeliest)
+
+    async def _with_probs(self, event: Event) -> Event:
+        """Add the same to the forced tokens of an event, by rows of one batch."""
+        removed = [token for token in event.tokens if token.is_backtracked]
+        tokens, ids = list(event.tokens[len(removed) :]), [token.token_id for token in event.tokens[len(removed) :]]
+        start = len(self.tokens) - sum(token not in self._constraint.eos_token_ids for token in ids)
+        prefix = self._prompt + self.token_ids[:start]
+        # The first token of a text without a prompt comes after nothing.
+        forced = [i for i, token in enumerate(tokens) if token.is_forced and (prefix or i)]
+        if not forced or not self._score_forced:
+            return event
+        prefixes = [prefix + ids[:i] for i in forced]
+        for one in prefixes:
+            self._count_forward(one)
+        rows = await self._model.batch_next_token_logprobs(prefixes, self._lora_name)
+        for i, row in zip(forced, rows.cpu(), strict=True):
+            tokens[i] = self._with_prob(tokens[i], row, partial(ne, ids[i]))
+        self.tokens[start:] = tokens[: len(self.tokens) - start]
+        return replace(event, tokens=(*removed, *tokens))
 
     def _bytes_of(self, token: int) -> bytes:
         vocab = self._model.byte_vocab
@@ -280,7 +326,7 @@ class Run:
         if where is None:
             return math.nan if captured else 0.0
         part = self.tokens[where]
-        if all(token.is_generated for token in part):
+        if not any(math.isnan(token.prob) for token in part):
             return sum(math.log(token.prob) if token.prob else -math.inf for token in part)
         prefix, ids = self._prompt + self.token_ids[: where.start], self.token_ids[where]
         self._count_forward(prefix + ids)
@@ -327,10 +373,12 @@ class Run:
         if inspect.isawaitable(feedback):
             feedback = await feedback
         self._step_start = len(self.tokens)
+        if isinstance(feedback, dict) and feedback.keys() <= StepFeedback.__annotations__.keys():
+            feedback = feedback.get("injected_bytes") or feedback.get("injected_text")
         if feedback is not None and not isinstance(feedback, str | bytes | Replace):
             raise RunError(
                 f"step {self._num_steps}: the callback returned {type(feedback).__name__}: return the text to inject "
-                "as str or bytes, Replace(removed, text), or None"
+                "as str or bytes, Replace(removed, text), {'injected_text': text}, or None"
             )
         if not feedback:
             return None

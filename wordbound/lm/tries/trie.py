@@ -101,9 +101,17 @@ class TokenCharacterTrie:
         """Return the largest weights of each row, float64 (rows, nodes); see ``weight_sum``."""
         return self.node_weights([self.row_of(row) for row in ws], "max")
 
-    # Their names in older programs.
-    mass_sum, mass_max = weight_sum, weight_max
-    batch_mass_sum, batch_mass_max = batch_weight_sum, batch_weight_max
+    # Their names in older programs, whose rows are probabilities.
+
+    def mass_sum(self, p_llm: Weights) -> Floats:
+        """As ``weight_sum``."""
+        return self.weight_sum(p_llm)
+
+    def batch_mass_sum(self, p_llms: Iterable[Weights]) -> Floats:
+        """As ``batch_weight_sum``."""
+        return self.batch_weight_sum(p_llms)
+
+    mass_max, batch_mass_max = weight_max, batch_weight_max
 
     def row_of(self, ws: Weights) -> Any:
         """Convert the weights of the tokens to an array that is computed with, else raise ``ValueError``."""
