@@ -53,8 +53,8 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
     print(f"wordbound settings, all others by default:\n{settings.as_text()}", flush=True)
     for warning in settings.warnings:
         logger.warning("%s", warning)
-    if settings.demo:
-        check_demo(_http_host(), settings)
+    if settings.opened:
+        check_loopback(_http_host(), settings)
     # No logging_config: one of a deployment's own would hide that of the application in the YAML file.
     life: dict[str, Any] = {
         # A dead process is replaced so much sooner than by Ray's own 10 s.
@@ -112,14 +112,15 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
     ).bind(settings, replica, vocabulary, batches, add_batch_routes)
 
 
-def check_demo(host: str | None, settings: Settings) -> None:
-    """Raise ``SettingsError`` where a demo would listen beyond loopback; warn of its known key."""
+def check_loopback(host: str | None, settings: Settings) -> None:
+    """Raise ``SettingsError`` where what is for this machine only would listen beyond it; warn of a known key."""
+    opened = " and ".join(settings.opened)
     if host is None:
-        logger.warning("demo: the address that the service listens on is not known here; keep it to 127.0.0.1")
+        logger.warning("%s: the address that the service listens on is not known here; keep it to 127.0.0.1", opened)
     elif not is_loopback(host):
         raise SettingsError(
-            f"http_options.host={host!r}: the demo listens on a loopback address only; set 127.0.0.1, or demo: false "
-            "and SECRET_TOKEN to a key of your own"
+            f"http_options.host={host!r}: with {opened} the service listens on a loopback address only; set 127.0.0.1, "
+            f"or {' and '.join(settings.opened.values())} and SECRET_TOKEN to a key of your own"
         )
     if settings.has_known_key:
         logger.warning("demo: the key is %r, which everyone knows; for this machine only", DEMO_TOKEN)

@@ -261,7 +261,7 @@ class ResolvedVocabulary(BaseModel):
         options: What is allowed between the words.
         lang: The list; with a client's own words the language as asked for, or None.
         source: Where the words of the list come from: a file of the service, a built-in list, or the request.
-        n_words: As asked for, also where the list is shorter; else the size of the list in ``unit``.
+        n_words: As asked for, at most the size of the list in ``unit``.
         unit: As asked for.
         fewest_tokens: Tokens of the shortest text, end-of-text token included; a smaller ``max_tokens`` cannot be
             served.

@@ -5,9 +5,11 @@ Ray adds ``ray_`` before each name, and labels of node and process. vLLM's own m
 """
 
 import asyncio
+import urllib.request
 from collections.abc import Callable
 from typing import Final
 
+import ray
 from ray.util.metrics import Counter, Gauge, Histogram
 
 from vocab.vllm_plugin import MaskCounts
@@ -59,6 +61,22 @@ BATCHES: Final = Gauge("wordbound_batches", "Batches that have not ended.", ("st
 BATCH_LINES: Final = Gauge("wordbound_batch_lines", "Lines of batches that have not ended, without an answer.")
 
 _REPORT_S: Final = 5.0
+_READ_S: Final = 5.0
+
+
+def metrics_url() -> str:
+    """Return where the metrics of this process's node can be read."""
+    [node] = (node for node in ray.nodes() if node["NodeID"] == ray.get_runtime_context().get_node_id())
+    return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+
+
+def read_metrics() -> bytes:
+    """Return the metrics of this process's node; ``OSError`` where they cannot be read."""
+    # The node is no further than this process: no proxy of the environment is asked.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(metrics_url(), timeout=_READ_S) as answer:
+        text: bytes = answer.read()
+    return text
 
 
 async def report_replica(

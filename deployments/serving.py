@@ -32,6 +32,7 @@ from ray.serve.schema import ServeDeploySchema
 from ray.serve.scripts import cli
 
 from deployments.front import Front, FrontError, front_of
+from deployments.metrics import metrics_url
 from deployments.process_setup import BARE_PORT, set_serve_environment
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -119,12 +120,6 @@ def _starts_ray() -> bool:
     """Connect to Ray as ``serve run`` does; return whether that started one, whose first process is then our child."""
     ray.init(namespace="serve")
     return any(child.name() == "gcs_server" for child in psutil.Process().children())
-
-
-def metrics_url() -> str:
-    """Return where the metrics of this node can be read."""
-    [node] = (node for node in ray.nodes() if node["NodeID"] == ray.get_runtime_context().get_node_id())
-    return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
 
 
 def _run(config: ServeDeploySchema) -> None:

@@ -6,7 +6,7 @@ file, for both kinds of batch; the simple route's list is made of these.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from typing import Any, BinaryIO, Final, Literal, TypeAlias
@@ -181,11 +181,17 @@ def engine_failure(batch: Batch, line: Line, num_attempts: int) -> ApiError:
     return ApiError(message, code=ENGINE_FAILED)
 
 
-def job_list(results: Iterable[LineResult]) -> Iterator[bytes]:
-    """Yield the results of the simple route, a JSON list with one element for each line, element by element."""
+def job_list(results: Iterable[LineResult], name: str | None = None) -> Iterator[bytes]:
+    """Yield the results of the simple route, a JSON list with one element for each line, element by element.
+
+    Where there is a ``name``, the id of an answer is that with the element's number.
+    """
     separator = b"["
-    for result in results:
-        yield separator + to_json(_job_result(json.loads(result.record))).encode()
+    for number, result in enumerate(results):
+        element = _job_result(json.loads(result.record))
+        if name is not None and "error" not in element:
+            element["id"] = f"{name}-{number}"
+        yield separator + to_json(element).encode()
         separator = b",\n"
     yield b"[]" if separator == b"[" else b"]"
 
@@ -223,7 +229,9 @@ def output_line(
     return {"id": name, "custom_id": custom_id, "response": shown, "error": error}
 
 
-def to_lines(content: bytes, parameters: Mapping[str, Any], *, model_id: str, max_lines: int) -> Iterator[bytes]:
+def to_lines(
+    content: bytes, parameters: Mapping[str, Any], *, model_id: str, max_lines: int, ignored: Collection[str] = ()
+) -> Iterator[bytes]:
     """Turn a job's JSON list into the lines of a batch, one for each item, named ``"0"``, ``"1"``, …
 
     Each has its line break.
@@ -232,6 +240,7 @@ def to_lines(content: bytes, parameters: Mapping[str, Any], *, model_id: str, ma
         content: A JSON list of chat requests.
         parameters: Of ``protocol.batches.read_parameters``; they override an item's own.
         model_id: The model of an item that names none.
+        ignored: Members that are taken out of each item.
 
     Raises:
         BadRequestError: It is not a JSON list, has no item or too many. Raised before the first line.
@@ -247,7 +256,10 @@ def to_lines(content: bytes, parameters: Mapping[str, Any], *, model_id: str, ma
     if len(requests) > max_lines:
         raise BadRequestError(f"The list has more than {max_lines} items. Send it in parts.", "file")
     for index, request in enumerate(requests):
-        body = _request(request, parameters, model_id) if isinstance(request, dict) else request
+        body = request
+        if isinstance(request, dict):
+            own = {name: value for name, value in request.items() if name not in ignored}
+            body = _request(own, parameters, model_id)
         line = {"custom_id": str(index), "method": "POST", "url": ENDPOINT, "body": body}
         yield json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 

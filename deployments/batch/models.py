@@ -153,6 +153,11 @@ class Attempts(Model, kw_only=True):
     attempts: Mapped[int] = mapped_column(Integer)
 
 
+def errors_of(code: str, message: str) -> list[dict[str, Any]]:
+    """Return the ``errors`` of a batch that failed as a whole."""
+    return [{"code": code, "message": message, "param": None, "line": None}]
+
+
 def is_id(text: str) -> bool:
     """Return whether a text has the form of our ids.
 

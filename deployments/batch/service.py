@@ -13,7 +13,7 @@ from uuid import uuid4
 from deployments.batch.database import StoreError
 from deployments.batch.files import FileService, page_object
 from deployments.batch.lines import UNANSWERED, to_lines
-from deployments.batch.models import Batch, File, Kind, Status, is_id
+from deployments.batch.models import Batch, File, Kind, Status, errors_of, is_id
 from deployments.batch.store import TooManyOpenError
 from deployments.errors import (
     BadRequestError,
@@ -34,6 +34,9 @@ _BATCHES_LISTED: Final = 20
 _JOB_WINDOW_S: Final = 7 * 86400
 """A job names no window. So long, or as long as files are kept, if that is shorter."""
 
+
+WHOLE_JOB: Final = ("max_tokens", "max_completion_tokens", "num_beams", "length_penalty")
+"""Members that items of an older server's jobs do not have of their own."""
 
 _JOB_STATUS: Final[Mapping[Status, str]] = {
     "validating": "pending",
@@ -105,14 +108,21 @@ class BatchService(FileService):
 
     def create_job(self, owner: str, upload_id: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Make a job of an uploaded JSON list; ``parameters`` are those of ``protocol.batches.read_parameters``."""
-        uploaded = self._end_upload(owner, upload_id)
+        uploaded, fault = self._end_upload(owner, upload_id), dict[str, Any]()
+        contents = self._folder.child(upload_id)
         try:
-            num_bytes = self._folder.child(upload_id).write(self._job_lines(uploaded, parameters))
+            num_bytes = contents.write(self._job_lines(uploaded, parameters))
+        except BadRequestError as error:
+            if not self._settings.compatible.whole_jobs:
+                raise
+            num_bytes, fault = contents.write([]), {"errors": errors_of("invalid_request", error.message)}
         finally:
             uploaded.discard()
         file = self._record_file(owner, upload_id, "job.jsonl", num_bytes, self._limits.retention_s)
         window_s = min(_JOB_WINDOW_S, self._limits.retention_s)
-        job = self._new_batch(owner, "job", file, f"{window_s}s", window_s)
+        job = self._new_batch(owner, "job", file, f"{window_s}s", window_s, **fault)
+        if fault:
+            job.status, job.failed_at = "failed", job.created_at
         try:
             self._add(job)
         except BaseException:
@@ -121,15 +131,24 @@ class BatchService(FileService):
                 self._drop_contents(file.id)
             raise
         self._on_change()
-        return job_object(job)
+        # One that has failed says so when it is looked at.
+        return {**self._shown(job), **({"status": "pending", "error": None} if fault else {})}
 
     def get_job(self, owner: str, job_id: str) -> dict[str, Any]:
         """Return the simple route's object of one of the owner's jobs."""
-        return job_object(self._batch(owner, job_id, "job"))
+        return self._shown(self._batch(owner, job_id, "job"))
+
+    def _shown(self, job: Batch) -> dict[str, Any]:
+        shown = job_object(job)
+        if self._settings.compatible.whole_jobs and shown["error"]:
+            shown["error"] = shown["error"]["message"]
+        return shown
 
     def job_results(self, owner: str, job_id: str) -> str:
-        """Return the id of the file that holds a job's results as a JSON list; 409 where there are none."""
+        """Return the id of the file that holds a job's results as a JSON list; 409 where there are none, or 404."""
         job = self._batch(owner, job_id, "job")
+        if self._settings.compatible.whole_jobs and job.status != "completed":
+            raise NotFoundError("The job is not completed: it has no results.")
         if job.output_file_id is not None:
             return job.output_file_id
         error = job_error(job)
@@ -152,6 +171,7 @@ class BatchService(FileService):
             parameters,
             model_id=self._settings.model_id,
             max_lines=self._limits.max_lines,
+            ignored=WHOLE_JOB if self._settings.compatible.whole_jobs else (),
         )
 
     def _new_batch(self, owner: str, kind: Kind, file: File, window: str, window_s: int, **fields: Any) -> Batch:

@@ -14,9 +14,9 @@ from threading import Lock
 from typing import Any, Final
 
 from deployments.batch.lines import ENGINE_FAILED, UNANSWERED, Line, Unanswered, job_list, read_lines, result_of
-from deployments.batch.models import TERMINAL, Batch, File, LineResult, OpenBatch, Status, is_id
+from deployments.batch.models import TERMINAL, Batch, File, LineResult, OpenBatch, Status, errors_of, is_id
 from deployments.batch.store import BatchStore
-from deployments.errors import ApiError
+from deployments.errors import ApiError, ModelNotFoundError
 from deployments.protocol.reader import ChatRequestReader
 from deployments.protocol.strict_json import raw_lines
 from deployments.settings.batch import BatchSettings
@@ -40,6 +40,9 @@ _MAX_LINES_READ: Final = 10_000
 """Lines that are passed over at once: those of which the store is asked whether they have a result."""
 
 _ORPHAN_S: Final = 86400.0
+
+_OF_WHOLE_JOB: Final = ("invalid_vocabulary", ModelNotFoundError.code)
+"""The codes of errors that all lines of an older server's job would have: there a job has one list and one model."""
 
 _DEADLY: Final = (
     f"{MAX_DEADLY_LINES} of its lines ended the engine, each alone, so the rest was not tried. Leave out those that "
@@ -165,6 +168,8 @@ class Stages:
         if total == 0:
             self._fail(batch, "empty_file", "The file has no line: put one request on each.")
             return
+        if self._fails_as_a_whole(batch):
+            return
         logger.info("%s of %s begins: %d lines", batch.id, batch.owner, total)
         self.store.update_batch(
             batch.id, only_from=["validating"], status="in_progress", total=total, in_progress_at=self._now()
@@ -204,7 +209,7 @@ class Stages:
         """Mark a batch whose lines kill engines as one that is to fail, so that another process ends it alike."""
         self.store.update_batch(
             batch.id, only_from=["in_progress"], status="finalizing", finalizing_at=self._now(),
-            errors=_errors("engine_killed", _DEADLY),
+            errors=errors_of("engine_killed", _DEADLY),
         )  # fmt: skip
 
     def lose_input(self, batch_id: str) -> None:
@@ -238,14 +243,17 @@ class Stages:
         self._orphans = orphans
 
     def _fail(self, batch: Batch, code: str, message: str) -> None:
-        self._finish(batch, "failed", [], errors=_errors(code, message), total=0, completed=0, failed=0)
+        self._finish(batch, "failed", [], errors=errors_of(code, message), total=0, completed=0, failed=0)
 
     def _write_and_finish(self, batch: Batch, outcome: Status, **changes: Any) -> None:
         """Write the output and error files of a batch, or a job's results, and end it."""
         files: list[File] = []
         counted = self.store.batch(None, batch.id) or batch
+        if self._fails_as_a_whole(batch):
+            return
         if batch.kind == "job":
-            file = self._write(batch, "results", "json", job_list(self._results(batch)))
+            name = f"chatcmpl-batch-{batch.id}" if self._reader.compatible.whole_jobs else None
+            file = self._write(batch, "results", "json", job_list(self._results(batch), name))
             files.append(file)
             changes["output_file_id"] = file.id
         else:
@@ -256,6 +264,16 @@ class Stages:
                     files.append(self._write(batch, name, "jsonl", lines))
                     changes[f"{name}_file_id"] = files[-1].id
         self._finish(batch, outcome, files, **changes)
+
+    def _fails_as_a_whole(self, batch: Batch) -> bool:
+        """End a job one line of which has no list or model, where the clients of an older server expect that."""
+        if batch.kind == "job" and self._reader.compatible.whole_jobs:
+            for result in self._results(batch):
+                error = json.loads(result.record)["error"] if result.is_error else None
+                if error is not None and error["code"] in _OF_WHOLE_JOB:
+                    self._fail(batch, error["code"], error["message"])
+                    return True
+        return False
 
     def _results(self, batch: Batch) -> Iterator[LineResult]:
         """Yield the recorded results of a batch, in the order of the lines."""
@@ -292,7 +310,3 @@ class Stages:
 
     def _now(self) -> int:
         return int(self.clock())
-
-
-def _errors(code: str, message: str) -> list[dict[str, Any]]:
-    return [{"code": code, "message": message, "param": None, "line": None}]

@@ -1,12 +1,13 @@
 """The HTTP front: its layers and routes, of which those of health, models and pages stand here.
 
-A request passes, from the outside in: origin (where web pages may ask), request id, Host (with the demo's key origin
-too), key, route, limits of the key, place, then a handler.
+A request passes, from the outside in: origin (where web pages may ask), request id, Host (of a service that is open to
+all origin too), key, route, limits of the key, place, then a handler.
 """
 
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -23,19 +24,21 @@ from deployments.ingress.adapter_loader import add_adapters
 from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.documents import add_documents
 from deployments.ingress.key_limits import key_limit_check
-from deployments.ingress.layers import Envelope, check_host, key_check, known_key_check
+from deployments.ingress.layers import Envelope, check_host, key_check, open_service_check
 from deployments.ingress.replicas import Backend
 from deployments.ingress.route import Places, Routes
 from deployments.ingress.row_stream import ROW_HEADERS, add_rows
+from deployments.ingress.stream import WholeAnswer
 from deployments.ingress.texts import add_texts, add_tokenization
 from deployments.ingress.vocabularies import add_vocabularies, add_word_tools
 from deployments.page.bundle import Bundle
 from deployments.process_setup import BARE_PORT, FRONT_VARIABLE, check_guarded, run_ready_hook, set_up_process
 from deployments.protocol.answers import Health, Model, ModelList
-from deployments.protocol.openapi import document, documentation
+from deployments.protocol.openapi import TEXT, document, documentation
 from deployments.protocol.reader import model_not_found
 from deployments.rates import Rates
 from deployments.settings.service import Settings
+from deployments.single_flight import SingleFlight
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -48,6 +51,9 @@ _CORS_EXPOSED: Final = (
     *(f"x-ratelimit-{what}-{kind}" for kind in ("requests", "tokens") for what in ("limit", "remaining", "reset")),
 )
 """What a script may read of an answer's headers, besides those that any page may read."""
+
+METRICS_TYPE: Final = "text/plain; version=0.0.4"
+"""Prometheus's text format."""
 
 Mount: TypeAlias = Callable[[Routes], None]
 """Adds the routes of batches to the application."""
@@ -64,6 +70,8 @@ def create_app(
     backlog = Backlog(settings.limits)
     places = Places(max_chats(settings))
     _add_health(routes, backend)
+    if settings.serve_metrics != "none":
+        _add_metrics(routes, backend, backlog, is_open=settings.serve_metrics == "open")
     _add_models(routes, settings, backend)
     add_adapters(routes, settings, backend)
     add_texts(routes, settings, backend, rates, backlog, places)
@@ -80,8 +88,14 @@ def create_app(
     answers = documentation(document(app, settings.limits))
     _add_files(routes, answers, lambda request: answers[request.url.path](), is_open=settings.public_docs)
     checks = (
-        known_key_check(settings.cors_origins) if settings.has_known_key else check_host,
-        key_check(settings.key_digests, routes.is_open, allow_query_token=settings.allow_query_token),
+        open_service_check(why, settings.cors_origins) if (why := settings.why_open) else check_host,
+        key_check(
+            settings.key_digests,
+            routes.is_open,
+            allow_query_token=settings.allow_query_token,
+            forbids=settings.compatible.forbids,
+            keyless=settings.keyless,
+        ),
         routes.match,
         key_limit_check(settings, rates),
         routes.take_place,
@@ -181,12 +195,23 @@ def _add_health(routes: Routes, backend: Backend) -> None:
         return JSONResponse({"status": "unavailable"}, status_code=503, headers={"Retry-After": "1"})
 
 
+def _add_metrics(routes: Routes, backend: Backend, backlog: Backlog, *, is_open: bool) -> None:
+    # All who ask in the same second get one reading.
+    readings = SingleFlight(1)
+
+    @routes.add("GET", "/metrics", answer={METRICS_TYPE: TEXT}, part=None, is_open=is_open)
+    async def metrics() -> Response:
+        """What Prometheus reads of this ingress's node."""
+        text = await readings.get(int(time.monotonic()), backend.metrics)
+        return WholeAnswer(text, METRICS_TYPE, backlog)
+
+
 def _add_models(routes: Routes, settings: Settings, backend: Backend) -> None:
     card: dict[str, Any] = {
         "id": settings.model_id,
         "object": "model",
         "created": 0,
-        "owned_by": "wordbound",
+        "owned_by": settings.compatible.owned_by,
         "max_input_tokens": settings.limits.max_input_tokens,
         "max_output_tokens": settings.limits.max_new_tokens,
     }

@@ -32,7 +32,7 @@ from deployments.ingress.connections.reader import Reader, ReadTooSlowly
 from deployments.ingress.route import raw_path
 from deployments.ingress.stream import HEADERS, ClientLeft, owner_of
 from deployments.metrics import FIRST_BYTE_SECONDS, REFUSALS, REQUEST_SECONDS, REQUESTS
-from deployments.settings.keys import digest_of
+from deployments.settings.keys import DEFAULT_OWNER, digest_of
 from deployments.settings.limits import Limits
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -149,8 +149,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def known_key_check(cors_origins: Collection[str]) -> Check:
-    """Return a check for a service whose key everyone knows: refuse other names than loopback's, and foreign pages.
+def open_service_check(why: str, cors_origins: Collection[str]) -> Check:
+    """Return a check for a service that anybody may ask: refuse other names than loopback's, and foreign pages.
 
     A browser sends forms and uploads of any page without a preflight, and takes the service for the site of whoever
     has a name resolve to loopback.
@@ -160,16 +160,16 @@ def known_key_check(cors_origins: Collection[str]) -> Check:
         found = _host_of(scope)
         if not is_loopback(found[1].decode().lower().strip("[]")):
             raise ForbiddenError(
-                "The demo's key is known to everyone, so this service answers at localhost, 127.0.0.1 and [::1] alone. "
-                "For other names set SECRET_TOKEN to a key of your own.",
+                f"{why}, so this service answers at localhost, 127.0.0.1 and [::1] alone. For other names set "
+                "SECRET_TOKEN to a key of your own, which clients send.",
                 code="host_not_allowed",
             )
         host = found[0].decode().lower()
         origins = {value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"}
         if "*" not in cors_origins and not origins <= {f"http://{host}", f"https://{host}", *cors_origins}:
             raise ForbiddenError(
-                "The demo's key is known to everyone, so this service takes nothing from web pages of other origins. "
-                "Name those that may send requests in cors_origins (WORDBOUND_CORS_ORIGINS).",
+                f"{why}, so this service takes nothing from web pages of other origins. Name those that may send "
+                "requests in cors_origins (WORDBOUND_CORS_ORIGINS).",
                 code="origin_not_allowed",
             )
 
@@ -191,8 +191,17 @@ _NO_KEY: Final = (
 )
 
 
-def key_check(digests: Mapping[str, str], is_open: Callable[[bytes], bool], *, allow_query_token: bool) -> Check:
+def key_check(
+    digests: Mapping[str, str],
+    is_open: Callable[[bytes], bool],
+    *,
+    allow_query_token: bool,
+    forbids: bool = False,
+    keyless: bool = False,
+) -> Check:
     """Return a check of a request's key, whose name it stores as ``owner``; without one only what ``is_open`` passes.
+
+    Others are refused with 401, or 403 where it ``forbids``; ``keyless``, they are of the default key.
 
     It stands outside routing, so that nothing can be learned without a key, not even which paths exist. ``?token=`` is
     removed from the query, before an access log reads it, and counts if ``allow_query_token``. ``digests`` are those of
@@ -204,10 +213,10 @@ def key_check(digests: Mapping[str, str], is_open: Callable[[bytes], bool], *, a
         given = list(map(digest_of, [*_keys_in_headers(scope), *(query_tokens if allow_query_token else [])]))
         # Takes the same time whichever key matches.
         names = [name for name, digest in digests.items() for key in given if hmac.compare_digest(key, digest)]
-        if names:
-            scope.setdefault("state", {})["owner"] = names[0]
+        if names or keyless:
+            scope.setdefault("state", {})["owner"] = names[0] if names else DEFAULT_OWNER
         elif not is_open(raw_path(scope)):
-            raise UnauthorizedError(_NO_KEY)
+            raise ForbiddenError(_NO_KEY, code=UnauthorizedError.code) if forbids else UnauthorizedError(_NO_KEY)
 
     return check
 

@@ -23,6 +23,7 @@ from deployments.contract import (
     TokensRequest,
 )
 from deployments.errors import EngineError, OverloadedError
+from deployments.metrics import read_metrics
 from deployments.ray_private import by_grpc, has_no_replica, has_replica
 from deployments.settings.service import Settings
 from deployments.single_flight import Watch, abandon
@@ -145,6 +146,18 @@ class Backend:
         refused_at, retry_after_s = self._refused.get(owner, (0.0, 0))
         if time.monotonic() - refused_at < _FULL_S:
             raise _no_capacity(retry_after_s)
+
+    async def metrics(self) -> bytes:
+        """Return what Prometheus would read of this process's node.
+
+        Raises:
+            OverloadedError: It cannot be read now.
+        """
+        try:
+            return await asyncio.to_thread(read_metrics)
+        except OSError as error:
+            logger.warning("the metrics of this node cannot be read: %s", error)
+            raise OverloadedError("The metrics of this node cannot be read now. Try again in a moment.") from None
 
     def is_ready(self) -> bool:
         """Return whether replicas and vocabulary deployment can take requests, as far as this process knows.

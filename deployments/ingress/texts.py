@@ -76,8 +76,11 @@ def add_texts(
     async def generate(request: Request) -> Response:
         """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
         chat = await read(request, partial(read_generate, chats=chats))
+        # A list'ed text has no words but those of its list.
+        echoes = chats.compatible.echoes and chat.vocabulary is None
+        begun = chat.body["messages"][0]["content"] if echoes else ""
         try:
-            return await respond_to(request, chat, reshape_answer)
+            return await respond_to(request, chat, partial(reshape_answer, begun=begun))
         except ApiError as error:
             rename(error)
             raise

@@ -78,8 +78,9 @@ class OfflineConfig(BaseModel):
         """
         args = dict(args)
         block = args.pop("offline", None) or {}
-        # There is no HTTP front here, so any key will do.
-        variables = {**(os.environ if environment is None else environment), f"{PREFIX}SECRET_TOKEN": uuid4().hex}
+        # There is no HTTP front here, so any key will do, and there are no clients of older servers.
+        ours = {f"{PREFIX}SECRET_TOKEN": uuid4().hex, f"{PREFIX}COMPATIBILITY": "none"}
+        variables = {**(os.environ if environment is None else environment), **ours}
         settings = Settings.load(args, variables, folder)
         try:
             config = cls(settings=settings, offline=block)

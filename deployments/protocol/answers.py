@@ -76,8 +76,10 @@ class Choice(BaseModel):
     logprobs: dict[str, Any] | None = None
 
 
-class Overflow(BaseModel):
+class Overflow(Described):
     dropped_messages: int
+    cut_characters: int | None = None
+    """Of the longest message that is left, at its end."""
 
 
 class ChatCompletion(Described):
@@ -101,6 +103,7 @@ class Generated(Described):
     members too, then ``[DONE]``."""
 
     generated_text: str
+    """The answer; where the service is compatible with llm-serving and there is no vocabulary, after the prompt."""
     token_count: int
     finish_reason: str | None
     vocab: dict[str, Any] | None = None
@@ -206,7 +209,7 @@ class JobError(BaseModel):
     code: str | None
 
 
-class Job(BaseModel):
+class Job(Described):
     id: str
     job_id: str
     message: str
@@ -215,7 +218,8 @@ class Job(BaseModel):
     submitted_at: int
     started_at: int | None
     finished_at: int | None
-    error: JobError | None
+    error: JobError | str | None
+    """A sentence where the service is compatible with the wordlist server."""
     progress: Counts
 
 

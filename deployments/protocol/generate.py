@@ -13,7 +13,15 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError
-from deployments.protocol.generation import NumTokens, Penalty, Probability, RepetitionPenalty, Temperature, TopK
+from deployments.protocol.generation import (
+    NumTokens,
+    Penalty,
+    Probability,
+    RepetitionPenalty,
+    Seed,
+    Temperature,
+    TopK,
+)
 from deployments.protocol.reader import ChatRequest, ChatRequestReader
 from deployments.protocol.validation import NamesModel, expected_error, validate
 from deployments.protocol.vocabulary import VocabularyFields
@@ -56,6 +64,7 @@ class GenerateRequest(VocabularyFields, NamesModel):
     top_p: Probability | None = None
     repetition_penalty: RepetitionPenalty | None = None
     presence_penalty: Penalty | None = None
+    seed: Seed | None = None
     stream: bool | None = None
     """Answer by server-sent events."""
 
@@ -69,6 +78,7 @@ def read_generate(body: Any, *, chats: ChatRequestReader) -> ChatRequest:
     if not isinstance(body, dict):
         raise BadRequestError("The body must be a JSON object.")
     given = {name: value for name, value in body.items() if value is not None}
+    given = chats.compatible.fill_in(given, chats.limits, "max_new_tokens")
     prompt = validate(GenerateRequest, given, chats.limits).prompt
     chat = {name: value for name, value in given.items() if name not in ("prompt", "max_new_tokens")}
     chat["messages"] = [{"role": "user", "content": prompt}]
@@ -91,14 +101,14 @@ def rename(error: ApiError) -> None:
     error.param = _NAMES.get(error.param or "", error.param)
 
 
-async def reshape_answer(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:
-    """Convert the answer to a chat into the form of ``/generate``.
+async def reshape_answer(answer: AsyncGenerator[Answer], begun: str = "") -> AsyncGenerator[Answer]:
+    """Convert the answer to a chat into the form of ``/generate``; the whole text begins with ``begun``.
 
     A whole answer is ``{"generated_text", "token_count", "finish_reason"}``, with ``vocab`` and ``input_overflow``
     where a chat has them. An event of a stream is ``{"text"}``, a part of it; the last one before ``[DONE]`` has all
     the members of a whole answer.
     """
-    end: dict[str, Any] = {"generated_text": "", "token_count": 0, "finish_reason": None}
+    end: dict[str, Any] = {"generated_text": begun, "token_count": 0, "finish_reason": None}
     async with aclosing(answer):
         async for item in answer:
             if isinstance(item, ApiError):

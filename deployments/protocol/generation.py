@@ -44,6 +44,7 @@ WrittenTokenId = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,9})$")]
 """Canonical, so that no two names mean one token."""
 LogitBias = Annotated[dict[WrittenTokenId, Annotated[float, Field(ge=-100, le=100)]], at_most(MAX_LOGIT_BIAS)]
 NumTokens = Annotated[int, Field(ge=1), AtMost("max_new_tokens")]
+Seed = Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)]
 Count = Annotated[int, Field(ge=0, le=1000)]
 StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARS)]
 Stop = Annotated[
@@ -101,7 +102,7 @@ class SamplingFields(Body):
     """By default 0 for free text, 0.1 with a vocabulary."""
     n: Annotated[int, Field(ge=1), AtMost("max_n")] | None = None
     """How many answers."""
-    seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
+    seed: Seed | None = None
     """The same number draws the same text again, as far as rounding lets it."""
     stop: Stop | None = None
     """The answer ends before this string, or the first of these."""

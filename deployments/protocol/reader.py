@@ -3,7 +3,8 @@
 Whether a list or a token exists, and how many tokens the prompt has, is checked later.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from typing_extensions import override
@@ -20,9 +21,10 @@ from deployments.protocol.generation import (
     GenerationRequest,
 )
 from deployments.protocol.listed_json import json_field, listed_schema
-from deployments.protocol.rules import asked_of, check_together
+from deployments.protocol.rules import asked_of, can_search, check_together, goes_with_beams
 from deployments.protocol.validation import json_schema, member_names, unknown_name, validate
 from deployments.protocol.vocabulary import VocabularyFields, without_bad_words
+from deployments.settings.compatibility import NOTHING, Compatibility
 from deployments.settings.limits import MAX_PROMPT_CHARS, Limits
 from deployments.settings.service import Settings
 
@@ -42,7 +44,8 @@ class ServedModel:
     """The model of a service as bodies are checked against it: its name, its limits and its adapters.
 
     ``adapters`` are those of the settings; those in the register are read when another name is asked for. ``merged``
-    is the one that is part of the weights, if any.
+    is the one that is part of the weights, if any. ``any_model`` takes other names for the model's; ``compatible`` is
+    what an older server's clients find as it was.
     """
 
     model_id: str
@@ -50,20 +53,36 @@ class ServedModel:
     adapters: tuple[str, ...] = ()
     merged: str | None = None
     register: Register | None = None
+    any_model: bool = False
+    compatible: Compatibility = NOTHING
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
         return cls(
-            settings.model_id, settings.limits, tuple(settings.lora), settings.merged_adapter, Register.of(settings)
+            settings.model_id,
+            settings.limits,
+            tuple(settings.lora),
+            settings.merged_adapter,
+            Register.of(settings),
+            settings.any_model,
+            # Beams need the automaton, and the scores of an engine that neither thinks first nor drafts tokens.
+            settings.compatible if can_search(settings) else replace(settings.compatible, num_beams=1),
         )
 
     def has_adapter(self, name: str) -> bool:
         return name in self.adapters or (self.register is not None and name in self.register.read())
 
-    def check_model(self, name: str | None) -> None:
-        """Raise ``ModelNotFoundError`` where ``name`` is neither the model nor an adapter; None is the model."""
-        if name is not None and name != self.model_id and not self.has_adapter(name):
-            raise model_not_found(name)
+    def served_name(self, name: str | None) -> str:
+        """Return the model or adapter that a request for ``name`` gets; None is the model.
+
+        Raises:
+            ModelNotFoundError: There is none of that name.
+        """
+        if name is None or name == self.model_id or self.has_adapter(name):
+            return name or self.model_id
+        if self.any_model:
+            return self.model_id
+        raise model_not_found(name)
 
     def check_body(self, given: dict[str, Any]) -> None:
         """Check the ``model`` of a body, and delete it unless it is an adapter.
@@ -71,9 +90,8 @@ class ServedModel:
         Raises:
             ModelNotFoundError: There is no such model.
         """
-        self.check_model(given.get("model"))
-        if given.get("model") == self.model_id:
-            del given["model"]
+        if self.served_name(given.get("model")) == self.model_id:
+            given.pop("model", None)
 
     def check_adapter(self, adapter: str | None, model: str) -> None:
         """Check that a request's ``vocab.adapter`` exists and goes with its ``model``.
@@ -129,6 +147,7 @@ class ChatRequestReader:
     def __init__(self, served: ServedModel, *, hint: bool = True) -> None:
         self._served = served
         self.limits = served.limits
+        self.compatible = served.compatible
         self._hint = hint
         # The first error would take 0.1 s of the event loop for it.
         json_schema(self._model, self.limits)
@@ -150,6 +169,8 @@ class ChatRequestReader:
             if name not in known and not self._is_refused(name):
                 raise _unknown_field(name, known)
         given = {name: value for name, value in body.items() if value is not None}
+        if self._has_messages:
+            given = self.compatible.fill_in(given, self.limits)
         self._check_model(given)
         has_vocabulary = bool(given.keys() & set(_VOCABULARY))
         if "structured_outputs" in given:
@@ -167,10 +188,10 @@ class ChatRequestReader:
     def _check_model(self, given: dict[str, Any]) -> None:
         """Let ``model`` be the served one by default; refuse names that do not exist."""
         # A request need not name the model: there is one, besides its adapters.
-        name = given.setdefault("model", self._served.model_id)
-        if not isinstance(name, str):
+        name = given.get("model")
+        if name is not None and not isinstance(name, str):
             raise BadRequestError("'model' must be a string, or left out.", "model")
-        self._served.check_model(name)
+        given["model"] = self._served.served_name(name)
 
     def _assemble(self, request: GenerationRequest) -> ChatRequest:
         fields = request.model_dump(exclude_none=True, exclude={"vocab"})
@@ -195,15 +216,33 @@ class ChatRequestReader:
         decoding = decoding_of(fields, request.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
         if vocabulary is not None:
             author = None if request.vocab is None else request.vocab.controls()
-            decoding = decoding.model_copy(update={"author": author, "adapter": request.adapter})
+            decoding = decoding.model_copy(update={"author": author, "adapter": self._adapter(request)})
+        if self._has_messages:
+            decoding = self._with_usual_beams(fields, body, decoding, vocabulary)
         chooses = request.vocab is not None and request.vocab.select is not None
         check_together(asked_of(body, decoding, vocabulary) | ({"vocab.select"} if chooses else set()))
         if vocabulary is not None:
             # Raises for a schema that has what cannot stand in a word list.
             listed_schema(body)
-            self._served.check_adapter(request.adapter, body["model"])
+            self._served.check_adapter(decoding.adapter, body["model"])
             body = {**sampling_defaults(fields, decoding), **body}
         return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
+
+    def _adapter(self, request: GenerationRequest) -> str | None:
+        """Return the adapter asked for; by default none where an older server's clients name a list as they did."""
+        is_bare = self.compatible.bare_lists and request.vocab is None and self._served.merged is None
+        return None if is_bare and request.model == self._served.model_id else request.adapter
+
+    def _with_usual_beams(
+        self, fields: Mapping[str, Any], body: ChatBody, decoding: Decoding, vocabulary: VocabularySpec | None
+    ) -> Decoding:
+        """Return the decoding with the beams of an older server, where it may have them and names none."""
+        usual = self.compatible.num_beams
+        may_search = "num_beams" not in fields and not body.get("stream") and max(1, body.get("n", 1)) < usual
+        if may_search and goes_with_beams(asked_of(body, decoding, vocabulary)):
+            return decoding.model_copy(update={"num_beams": usual})
+        is_harmless = self.compatible.bare_lists and decoding.num_beams == 1
+        return decoding.model_copy(update={"length_penalty": 1.0}) if is_harmless else decoding
 
     def _check_logprobs(self, body: dict[str, Any]) -> None:
         asked = body.get("logprobs")

@@ -166,6 +166,23 @@ def check_together(asked: Collection[str]) -> None:
                 raise BadRequestError(f"'{name}' cannot be combined with {rule.shown}. Leave it out.", name)
 
 
+def goes_with_beams(asked: Collection[str]) -> bool:
+    """Return whether all that a request asks for may stand beside ``num_beams``."""
+    return not any(name in asked for rule in RULES if rule.beside in ("num_beams", SEARCH) for name in rule.refused)
+
+
+def can_search(settings: Settings) -> bool:
+    """Return whether the engine of these settings searches with a vocabulary and without, as far as they say."""
+    drafts = "speculative_config" in settings.engine_kwargs
+    return settings.mask_engine == "automaton" and not drafts and not has_reasoning_parser(settings)
+
+
+def has_reasoning_parser(settings: Settings) -> bool:
+    """Return whether the model may think before its answer, which is not constrained and uses up tokens."""
+    structured = settings.engine_kwargs.get("structured_outputs_config") or {}
+    return bool(settings.engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"))
+
+
 def check_supported(request: TextRequest, settings: Settings, *, thinks: bool, reports_cost: bool = True) -> None:
     """Refuse what a request asks for and the engine of these settings cannot do.
 

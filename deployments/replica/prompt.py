@@ -7,7 +7,8 @@ one it was told is not what the mask allows. It holds those few that have to occ
 
 A conversation that the service may not read whole is shortened: its oldest turns go, and the answer says so. A turn
 begins with a message of the user and holds what follows it, calls of tools and their results included, so that what is
-left is a conversation that a chat template takes. System messages and the last turn always stay.
+left is a conversation that a chat template takes. System messages and the last turn always stay, the longest of them
+cut at its end where the settings say so.
 
 The tokens of a text are those that the engine would get: vLLM's own ``/tokenize`` and ``/detokenize``, and its reading
 of the prompts of a completion.
@@ -213,9 +214,35 @@ async def drop_oldest_turns(messages: Messages, fits: Callable[[Messages], Await
     return _without(messages, turns[:most])
 
 
-def annotate(item: Part, num_dropped: int) -> Part:
-    """Add to the first item of an answer how many messages were dropped."""
-    return engine.changed(item, lambda answer: {**answer, OVERFLOW_FIELD: {"dropped_messages": num_dropped}})
+async def truncate_text(messages: Messages, fits: Callable[[Messages], Awaitable[bool]]) -> tuple[Messages | None, int]:
+    """Drop all turns but the last, and cut as little as makes it fit from the end of the longest text that is left.
+
+    Return the messages, None where that is not enough, and how many characters were cut. The answer that a request
+    continues is not cut. ``fits`` is asked about twenty times for a million characters.
+    """
+    left = _without(messages, _turns(messages)[:-1])
+    texts = {number: text_of(one["content"]) for number, one in enumerate(left) if one["role"] != "assistant"}
+    number = max(texts, key=lambda one: len(texts[one]), default=0)
+    text = texts.get(number, "")
+
+    def cut(length: int) -> Messages:
+        return [*left[:number], {**left[number], "content": text[:length]}, *left[number + 1 :]]
+
+    shortest, longest = 1, len(text) - 1
+    if longest < shortest or not await fits(cut(shortest)):
+        return None, 0
+    while shortest < longest:
+        middle = (shortest + longest + 1) // 2
+        if await fits(cut(middle)):
+            shortest = middle
+        else:
+            longest = middle - 1
+    return cut(shortest), len(text) - shortest
+
+
+def annotate(item: Part, dropped: Mapping[str, int]) -> Part:
+    """Add to the first item of an answer what was left out of its conversation."""
+    return engine.changed(item, lambda answer: {**answer, OVERFLOW_FIELD: dict(dropped)})
 
 
 def _turns(messages: Messages) -> list[list[int]]:

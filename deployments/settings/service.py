@@ -10,6 +10,7 @@ import hmac
 import json
 import math
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -25,9 +26,10 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from deployments.rates import IN_MEMORY
 from deployments.settings.batch import BatchSettings
+from deployments.settings.compatibility import NOTHING, SERVERS, Compatibility, ServerName
 from deployments.settings.keys import DEFAULT_OWNER, Key, digest_of
 from deployments.settings.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, Limits
-from deployments.settings.sources import PREFIX, SECRET_NAME, Sources, describe
+from deployments.settings.sources import PREFIX, SECRET_NAME, YES, Sources, describe
 from deployments.settings.sources import SettingsError as SettingsError
 from deployments.settings.types import (
     AdapterSources,
@@ -115,10 +117,24 @@ class Settings(BaseSettings):
     """Requests of one key never use what the engine keeps of another's prompts: how fast an answer begins would tell
     whether another key sent that beginning. Costs computing a beginning that keys have in common (a system prompt)
     once for each of them, and nothing where there is one key. Turn it off where all keys trust one another."""
-    input_overflow: Literal["error", "truncate"] = "error"
+    input_overflow: Literal["error", "truncate", "truncate_text"] = "error"
     """What becomes of a conversation that is longer than ``limits.max_input_tokens``: an error, or it is answered
     without its oldest turns, and the answer says how many messages were left out. System messages and the last turn
-    stay. Costs some ten readings of the prompt for such a request."""
+    stay; with ``truncate_text`` the longest of these is cut at its end where they are too long, and the answer says by
+    how many characters. Costs some ten readings of the prompt for such a request, or twenty."""
+    compatibility: ServerName = "none"
+    """The older server whose clients find limits and shapes as they were (``docs/migration.md``): ``wordlist-server``,
+    which has chats and jobs within word lists, or ``llm-serving``, which has ``/generate`` and chats. By default a
+    variable that one of them alone has chooses it, and the log says which. What else is set goes before what this
+    implies."""
+    any_model: bool = False
+    """Answer requests for a model that is not here with the one that is, instead of a 404."""
+    serve_metrics: Literal["none", "key", "open"] = "none"
+    """Answer ``/metrics`` with what Ray's own port of the ingress's node has, for Prometheus: with a key, or
+    ``open`` to all, on a loopback address only."""
+    keyless: bool = False
+    """Take requests without a key as those of ``default``, on a loopback address only. Hosts and web pages are then
+    checked as with the demo's key."""
     cors_origins: Origins = ()
     """Web pages that may call the service from a browser, by their origin: ``https://app.example.com``,
     ``http://localhost:3000``; ``*`` for any. By default none. Such a page holds a key, which everyone who opens it can
@@ -255,12 +271,28 @@ class Settings(BaseSettings):
             return {**values, "model_id": name.rstrip("/").rsplit("/", 1)[-1] if is_folder else name}
         return values
 
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_defaults(cls, values: Any) -> Any:
+        """Fill in what ``compatibility`` and ``keyless`` imply."""
+        if not isinstance(values, Mapping):
+            return values
+        defaults = {**SERVERS.get(str(values.get("compatibility")), NOTHING).settings}
+        if str(values.get("keyless")).lower() in YES:
+            # Nobody sends it; it separates what keys share.
+            defaults["secret_token"] = secrets.token_hex(32)
+        return {**defaults, **values}
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         """Refuse the demo's key, equal keys, and bad combinations of adapters, rates and ingresses."""
         digests = list(self.key_digests.values())
         if self.has_known_key and not self.demo:
-            raise ValueError(f"secret_token: {DEMO_TOKEN!r} is the demo's key, which everyone knows: set SECRET_TOKEN")
+            raise ValueError(
+                f"secret_token: {DEMO_TOKEN!r} is the demo's key, which everyone knows: set SECRET_TOKEN to a key of "
+                "your own, such as that of `openssl rand -hex 32`, or demo: true (WORDBOUND_DEMO=true) on a loopback "
+                "address"
+            )
         if len(set(digests)) < len(digests):
             raise ValueError("keys: expected keys that differ from each other and from secret_token")
         if self.model_id in self.lora:
@@ -321,6 +353,11 @@ class Settings(BaseSettings):
         return tuple(self._warnings)
 
     @property
+    def compatible(self) -> Compatibility:
+        """What the clients of an older server find as it was."""
+        return SERVERS[self.compatibility]
+
+    @property
     def prebuilt_counts(self) -> tuple[int, ...]:
         """The N for which the lists of ``prebuild_langs`` are compiled before the service is ready."""
         return self.prebuild_word_counts or (self.prebuild_prefix,)
@@ -348,6 +385,20 @@ class Settings(BaseSettings):
     def has_known_key(self) -> bool:
         """Whether the demo's key, which everyone knows, is one of the keys."""
         return digest_of(DEMO_TOKEN.encode()) in self.key_digests.values()
+
+    @property
+    def why_open(self) -> str | None:
+        """Why anybody who reaches the service may ask, as an error says it; None where a key is needed."""
+        if self.keyless:
+            return "This service needs no key"
+        return "The demo's key is known to everyone" if self.has_known_key else None
+
+    @property
+    def opened(self) -> dict[str, str]:
+        """The settings that open the service to all who reach it, and what turns each off."""
+        opened = {"demo: true": self.demo, "keyless: true": self.keyless}
+        closed = {name: name.replace("true", "false") for name, is_open in opened.items() if is_open}
+        return {**closed, **({"serve_metrics: open": "serve_metrics: key"} if self.serve_metrics == "open" else {})}
 
     def key(self, owner: str) -> Key:
         """Return the permissions and limits of the key of that name."""

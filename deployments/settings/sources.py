@@ -15,9 +15,10 @@ from typing import Any, Final, TypeAlias
 from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource
+from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource
 from typing_extensions import override
 
+from deployments.settings.compatibility import ServerName
 from deployments.settings.types import REPLACED
 
 Given: TypeAlias = Mapping[str, str]
@@ -32,21 +33,26 @@ class OldName:
         settings: All that it may give, with a dot before a member.
         convert: Reads a value; raises ``ValueError``, which says what was expected.
         warning: Logged once at the start where the name is given.
+        server: The server that alone has this name, and whose clients are then served (``compatibility``).
     """
 
     settings: tuple[str, ...]
     convert: Callable[[str], Given]
     warning: str | None = None
+    server: ServerName | None = None
 
 
-def _gives(setting: str, values: Mapping[str, str] | None = None) -> OldName:
+def _gives(setting: str, values: Mapping[str, str] | None = None, server: ServerName | None = None) -> OldName:
     """Map an old name to one setting; ``values`` translates old values, by their small letters."""
-    return OldName((setting,), lambda value: {setting: (values or {}).get(value.lower(), value)})
+    return OldName((setting,), lambda value: {setting: (values or {}).get(value.lower(), value)}, server=server)
 
 
 def _without_effect(warning: str) -> OldName:
-    return OldName((), lambda _: {}, warning)
+    return OldName((), lambda _: {}, warning, _WORDLIST)
 
+
+_WORDLIST: Final = "wordlist-server"
+_SERVING: Final = "llm-serving"
 
 _DTYPES: Final = {
     "bf16": "bfloat16",
@@ -60,7 +66,7 @@ _DTYPES: Final = {
 _LEVELS: Final = {"trace": "debug", "warn": "warning", "critical": "error", "fatal": "error"}
 """Levels of uvicorn and of Python's logging that Ray Serve does not have, and the nearest of those that it has."""
 
-_YES: Final = ("true", "yes", "on", "1")
+YES: Final = ("true", "yes", "on", "1")
 _NO: Final = ("false", "no", "off", "0")
 
 
@@ -87,7 +93,7 @@ def _prebuild(value: str) -> Given:
     """Convert ``PREBUILD_PREFIX``: "false" prebuilds no list, "true" gives nothing, else it is the N."""
     if value.lower() in _NO:
         return {"prebuild_langs": ""}
-    return {} if value.lower() in _YES else {"prebuild_prefix": value}
+    return {} if value.lower() in YES else {"prebuild_prefix": value}
 
 
 def _device(value: str) -> Given:
@@ -103,12 +109,12 @@ _PLACEMENT: Final = (
 
 OLD_NAMES: Final[Mapping[str, OldName]] = {
     "SECRET_TOKEN": _gives("secret_token"),
-    "LLM_SERVING_API_KEY": _gives("secret_token"),
+    "LLM_SERVING_API_KEY": _gives("secret_token", server=_SERVING),
     "MODEL_NAME": _gives("model_name"),
-    "LLM_SERVING_MODEL_PATH": _gives("model_name"),
+    "LLM_SERVING_MODEL_PATH": _gives("model_name", server=_SERVING),
     "TRUST_REMOTE_CODE": _gives("trust_remote_code"),
     "TORCH_DTYPE": _gives("torch_dtype", _DTYPES),
-    "LLM_SERVING_DEVICE": OldName(("placement_bundles",), _device, _PLACEMENT),
+    "LLM_SERVING_DEVICE": OldName(("placement_bundles",), _device, _PLACEMENT, _SERVING),
     "DEVICE_MAP": _without_effect(_PLACEMENT),
     "ATTN_IMPLEMENTATION": _without_effect(
         "vLLM takes the fastest attention kernels that it has for the device; engine_kwargs.attention_backend names "
@@ -121,7 +127,9 @@ OLD_NAMES: Final[Mapping[str, OldName]] = {
     "TOKENIZER_PADDING_SIDE": _without_effect(_PADDING),
     "PAD_TO_MULTIPLE_OF": _without_effect(_PADDING),
     "MAX_INPUT_TOKENS": _gives("limits.max_input_tokens"),
-    "ALLOWED_MAX_NEW_TOKENS": OldName(("limits.max_new_tokens", "limits.allowed_new_tokens"), _new_tokens),
+    "ALLOWED_MAX_NEW_TOKENS": OldName(
+        ("limits.max_new_tokens", "limits.allowed_new_tokens"), _new_tokens, server=_WORDLIST
+    ),
     "INPUT_OVERFLOW": _gives("input_overflow"),
     # Before the languages, which a "false" replaces.
     "PREBUILD_PREFIX": OldName(("prebuild_prefix", "prebuild_langs"), _prebuild),
@@ -129,10 +137,10 @@ OLD_NAMES: Final[Mapping[str, OldName]] = {
     "PREBUILD_WORD_COUNTS": OldName(
         ("prebuild_word_counts",), lambda value: {"prebuild_word_counts": str(_numbers(value))}
     ),
-    "BATCH_JOB_PIPELINE_SIZE": _gives("batch.lines_in_flight"),
-    "BATCH_JOB_TEMP_DIR": _gives("batch.state_dir"),
+    "BATCH_JOB_PIPELINE_SIZE": _gives("batch.lines_in_flight", server=_WORDLIST),
+    "BATCH_JOB_TEMP_DIR": _gives("batch.state_dir", server=_WORDLIST),
     "LOG_LEVEL": _gives("log_level", _LEVELS),
-    "LLM_SERVING_LOG_LEVEL": _gives("log_level", _LEVELS),
+    "LLM_SERVING_LOG_LEVEL": _gives("log_level", _LEVELS, _SERVING),
 }
 """By name. Where two give one setting, the first goes before."""
 
@@ -321,7 +329,7 @@ class Sources:
         secrets = Variables(settings, "secret file", in_folder, folder)
 
         by_variables = (variables, secrets, filed)
-        self.readers = (*by_variables, InitSettingsSource(settings, args))
+        self.readers: tuple[PydanticBaseSettingsSource, ...] = (*by_variables, InitSettingsSource(settings, args))
         self.names: dict[str, list[str]] = {}
         for source in by_variables:
             for key in _keys(source(), settings):
@@ -330,9 +338,22 @@ class Sources:
             self.names.setdefault(key, []).append("YAML")
 
         given = {name for source in by_variables for name in source.given}
-        self.warnings = [f"{name}: {old.warning}" for name, old in OLD_NAMES.items() if name in given and old.warning]
+        self.warnings = self._choose_compatibility(given, settings)
+        self.warnings += [f"{name}: {old.warning}" for name, old in OLD_NAMES.items() if name in given and old.warning]
         if unknown := sorted(name for name in in_file if not _is_known(name)):
             self.warnings.append(f"{path}: these names are no settings and are ignored: {', '.join(unknown)}")
+
+    def _choose_compatibility(self, given: Set[str], settings: type[BaseSettings]) -> list[str]:
+        """Serve the clients of the server that alone has one of the names, unless a source says which; warn of it."""
+        name, old = next(((name, old) for name, old in OLD_NAMES.items() if name in given and old.server), ("", None))
+        if old is None or "compatibility" in self.names:
+            return []
+        self.readers = (*self.readers, InitSettingsSource(settings, {"compatibility": old.server}))
+        self.names["compatibility"] = [f"chosen for {name}"]
+        return [
+            f"compatibility: {old.server}, for {name} is given: limits and shapes are as the clients of that server "
+            "know them (docs/migration.md); compatibility: none for those of this service"
+        ]
 
 
 def _model_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
@@ -376,6 +397,8 @@ def describe(error: ValidationError, sources: Mapping[str, list[str]], settings:
         elif fault["type"] == "missing":
             variable = next((name for name, old in OLD_NAMES.items() if key in old.settings), key)
             lines.append(f"{key}: missing; set {variable} or the key in the YAML file. {ON_A_CLUSTER.format(variable)}")
+            if key == "secret_token":
+                lines.append("for a service without a key, on a loopback address only, set keyless: true")
         else:
             shown = "**********" if SECRET_NAME.search(key) else repr(fault["input"])
             expected = "keys and values" if fault["type"] in ("model_type", "dict_type") else fault["msg"]

@@ -99,8 +99,8 @@ class Vocabulary:
         spec = spec.with_words_of_prompt(prompt_words or ())
         base = await self._list(spec, owner)
         changes = await self._changes(base, spec, owner)
-        n_words = spec.n_words or base.num_ranks
-        measure = MeasureTexts(base.digest, changes, spec.options, min(n_words, base.num_ranks))
+        n_words = min(spec.n_words or base.num_ranks, base.num_ranks)
+        measure = MeasureTexts(base.digest, changes, spec.options, n_words)
         fewest = await self._measured.get(
             measure, lambda: self._compiler.measure(measure, owner), cached_errors=WordListError
         )

@@ -144,6 +144,9 @@ class StandIn(Backend):
     def check_room(self, owner: str) -> None:
         """There is always room."""
 
+    async def metrics(self) -> bytes:
+        return b"ray_wordbound_requests_total 1.0\n"
+
     def is_ready(self) -> bool:
         return self.ready
 

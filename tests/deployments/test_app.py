@@ -10,7 +10,7 @@ import yaml
 from ray.serve._private.build_app import build_app
 from ray.serve.schema import LoggingConfig, ServeDeploySchema
 
-from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_demo
+from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_loopback
 from deployments.process_setup import DIRECT_ENVIRONMENT, FRONT_VARIABLE, SERVE_ENVIRONMENT
 from deployments.settings.service import Settings, SettingsError
 
@@ -139,10 +139,19 @@ def test_settings_are_printed_without_the_key(capsys: pytest.CaptureFixture[str]
     assert "a key of the tests" not in printed
 
 
-def test_the_demo_may_listen_on_loopback_and_nowhere_else() -> None:
-    demo = Settings.load({"demo": True, "secret_token": "changeme"}, {})
+@pytest.mark.fault(82)
+@pytest.mark.parametrize(
+    ("args", "turned_off"),
+    [
+        ({"demo": True, "secret_token": "changeme"}, "demo: false"),
+        ({"keyless": True}, "keyless: false"),
+        ({"serve_metrics": "open", "secret_token": "k"}, "serve_metrics: key"),
+    ],
+)
+def test_what_opens_the_service_may_listen_on_loopback_and_nowhere_else(args: dict[str, Any], turned_off: str) -> None:
+    settings = Settings.load(args, {})
     for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
-        check_demo(host, demo)
+        check_loopback(host, settings)
     for host in ("0.0.0.0", "::", "192.0.2.7", "example.org", ""):
-        with pytest.raises(SettingsError, match="loopback"):
-            check_demo(host, demo)
+        with pytest.raises(SettingsError, match=f"loopback.* or {turned_off} and SECRET_TOKEN"):
+            check_loopback(host, settings)

@@ -18,14 +18,14 @@ from deployments.contract import Answer, ChatBody, Part, ResolvedVocabulary, Tex
 from deployments.errors import EngineError
 from deployments.metrics import ANSWERS
 from deployments.protocol.listed_json import json_field, listed_schema, named_tool
-from deployments.protocol.rules import DETAILS, asked_of, check_supported
+from deployments.protocol.rules import DETAILS, asked_of, check_supported, has_reasoning_parser
 from deployments.ray_private import engine_client
 from deployments.replica import prompt
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.replica.answers.gate import AnswerRules, Gate, to_engine_error
 from deployments.replica.answers.pieces import Draft, Piece, begin
 from deployments.replica.answers.writer import AnswerWriter, ChatWriter, CompletionWriter, with_model, with_timing
-from deployments.replica.engine import configuration, engine
+from deployments.replica.engine import engine
 from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import reader_after_prompts, reader_after_text
@@ -72,7 +72,7 @@ class ChatAnswerer:
         self._server = server
         self._engine = TextEngine(engine_client(server), states, facts)
         self._settings = settings
-        self._thinks = configuration.has_reasoning_parser(settings)
+        self._thinks = has_reasoning_parser(settings)
         self._lists = lists
         self._prompts = prompts
         self._tokenization = prompt.tokenization_of(server)
@@ -92,23 +92,23 @@ class ChatAnswerer:
             adapter = await self._adapters.choose(request.body["model"], asked, request.vocabulary)
             request = request.with_decoding(adapter=adapter)
             request = request.with_body(cache_salt=self._settings.cache_salt(caller.owner))
-            answer, num_dropped = await self._begin_with_overflow(request, started)
+            answer, dropped = await self._begin_with_overflow(request, started)
             async with aclosing(answer) as items:
                 async for item in items:
-                    yield prompt.annotate(item, num_dropped) if num_dropped else item
-                    num_dropped = 0
+                    yield prompt.annotate(item, dropped) if dropped else item
+                    dropped = {}
         except Exception as error:
             yield to_engine_error(error, caller.request_id)
 
     async def _begin_with_overflow(
         self, request: TextRequest, started: float
-    ) -> tuple[AsyncGenerator[Part, None], int]:
-        """Begin an answer; drop the oldest turns of too long a conversation where the settings allow it.
+    ) -> tuple[AsyncGenerator[Part, None], dict[str, int]]:
+        """Begin an answer; shorten too long a conversation where the settings allow it.
 
-        Return how many messages were dropped, too.
+        Return what was left out of it, too; nothing of one that is not too long.
         """
         try:
-            return await self._begin(request, started), 0
+            return await self._begin(request, started), {}
         except EngineError as error:
             messages = request.body.get("messages", [])
             is_too_long = error.code == engine.CONTEXT_LENGTH_EXCEEDED
@@ -120,9 +120,13 @@ class ChatAnswerer:
                 asked = self._with_hint(request.with_body(messages=fewer))
                 return await engine.has_room(self._server, await self._engine_request(asked))
 
-            if (fewer := await prompt.drop_oldest_turns(messages, fits)) is None:
+            fewer, num_cut = await prompt.drop_oldest_turns(messages, fits), 0
+            if fewer is None and self._settings.input_overflow == "truncate_text":
+                fewer, num_cut = await prompt.truncate_text(messages, fits)
+            if fewer is None:
                 raise
-        return await self._begin(request.with_body(messages=fewer), started), len(messages) - len(fewer)
+        dropped = {"dropped_messages": len(messages) - len(fewer), **({"cut_characters": num_cut} if num_cut else {})}
+        return await self._begin(request.with_body(messages=fewer), started), dropped
 
     async def _begin(self, request: TextRequest, started: float) -> AsyncGenerator[Part, None]:
         """Check a request against this engine, add the hint, and begin its answer, free or constrained."""

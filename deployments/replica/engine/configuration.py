@@ -164,12 +164,6 @@ def priority_after_chats(settings: Settings) -> int:
     return 1 if settings.engine_kwargs.get("scheduling_policy", "priority") == "priority" else 0
 
 
-def has_reasoning_parser(settings: Settings) -> bool:
-    """Return whether the model may think before its answer, which is not constrained and uses up tokens."""
-    structured = settings.engine_kwargs.get("structured_outputs_config") or {}
-    return bool(settings.engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"))
-
-
 def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
     """Return the settings, with the mask engine xgrammar where a tokenizer's spelling is not known.
 

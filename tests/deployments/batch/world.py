@@ -19,13 +19,13 @@ from deployments.batch.service import BatchService
 from deployments.batch.stages import Clock, Stages
 from deployments.batch.store import BatchStore
 from deployments.contract import LineAnswer, LineRequest
-from deployments.errors import EngineDiedError, EngineError, NotStartedError
+from deployments.errors import BadRequestError, EngineDiedError, EngineError, NotStartedError
 from deployments.protocol.reader import ChatRequestReader
 from deployments.settings.batch import BatchSettings
 from deployments.settings.limits import BatchLimits
 from deployments.settings.service import Settings
 from deployments.storage import Location
-from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, SERVED, chat_body
+from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, chat_body
 
 OWNER = "default"
 NOW = 1_750_000_000
@@ -135,6 +135,8 @@ def _answer(text: str) -> LineAnswer:
         return NotStartedError("It is being replaced.")
     if text.startswith("status "):
         return EngineError(int(text.split()[1]), "It failed.", param="vocab.lang", code="of_the_engine")
+    if text == "no list":
+        return BadRequestError("There is no list 'xx'.", "vocab_lang", "invalid_vocabulary")
     return {"object": "chat.completion", "text": text}
 
 
@@ -144,7 +146,7 @@ class BatchWorld:
     ``num_changes`` counts how often the service said that something changed.
     """
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, *, compatibility: Any = "none", **settings: Any) -> None:
         self.folder = folder
         self.settings = BatchSettings.model_validate({"state_dir": folder, **settings})
         self.store = BatchStore(self.settings.resolved_database())
@@ -156,8 +158,10 @@ class BatchWorld:
         self.clock = self.new_clock()
         self.slept: list[float] = []
         self.num_changes = 0
+        service: dict[str, Any] = {"model_id": MODEL, "secret_token": KEY, "limits": LIMITS, "batch": self.settings}
+        self.all_settings = Settings(**service, compatibility=compatibility)
         self.service = BatchService(
-            Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, batch=self.settings),
+            self.all_settings,
             self.store,
             self.files,
             clock=lambda: self.now,
@@ -226,7 +230,7 @@ class BatchWorld:
     @asynccontextmanager
     async def runner(self, **options: Any) -> AsyncIterator[BatchRunner]:
         """A runner that is not started, and stopped at the end."""
-        reader = ChatRequestReader(SERVED)
+        reader = ChatRequestReader.of(self.all_settings)
         stages = Stages(self.store, self.files, reader, LIMITS, self.settings, self.clock)
         runner = BatchRunner(stages, self.engines, sleep=self._sleep, **options)
         try:

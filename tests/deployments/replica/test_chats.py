@@ -349,6 +349,39 @@ async def test_what_cannot_or_may_not_be_shortened_is_the_error_of_before(
         assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "messages")
 
 
+@pytest.mark.parametrize(
+    ("messages", "kept", "cut"),
+    [
+        # The longest of what has to stay, at its end; turns go first.
+        (talk("Be kind.", "one " * 30, "two " * 30, "begin " + "three " * 200), ("Be kind.", "begin three"), "one"),
+        (talk("Always begin. " + "rule " * 200, "one", "two", "three"), ("Always begin.", "three"), "two"),
+        ([{"role": "user", "content": [{"type": "text", "text": "begin"}, {"type": "text", "text": "x " * 99}]}],
+         ("begin\nx x",), "x " * 99),
+    ],
+)  # fmt: skip
+async def test_a_text_that_is_too_long_by_itself_is_cut_at_its_end_where_the_settings_say_so(
+    world_of: WorldOf, messages: list[dict[str, Any]], kept: tuple[str, ...], cut: str
+) -> None:
+    limits = {"max_input_tokens": 60, "max_rows_bytes": 2**22}
+    cutting = world_of("cutting", limits=limits, input_overflow="truncate_text")
+    cutting.engine.said = [Said(("any", "thing"))]
+    [answer] = await cutting.ask(messages=messages)
+    overflow = answer["input_overflow"]
+    assert overflow == {"dropped_messages": len(messages) // 2, "cut_characters": overflow["cut_characters"]}
+    assert overflow["cut_characters"] > 0
+    assert all(text in cutting.prompt for text in kept) and cut not in cutting.prompt
+    # Not more than has to be.
+    assert answer["usage"]["prompt_tokens"] >= limits["max_input_tokens"] - 2
+    assert "cut_characters" not in str(await cutting.ask(messages=LONG))
+
+
+async def test_what_is_too_long_without_any_text_is_an_error(world_of: WorldOf) -> None:
+    limits = {"max_input_tokens": 20, "max_rows_bytes": 2**22}
+    cutting = world_of("tiny", limits=limits, input_overflow="truncate_text")
+    error = refusal(await cutting.ask(messages=talk("one " * 30, "two", "three", "four " * 60)))
+    assert (error.status, error.code) == (400, "context_length_exceeded")
+
+
 async def test_the_hint_counts_and_stays(small: ReplicaWorld) -> None:
     small.engine.said = [TEXT]
     messages = LONG[1:]

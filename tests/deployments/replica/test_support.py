@@ -8,8 +8,8 @@ from transformers import AutoTokenizer
 
 from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
-from deployments.protocol.rules import check_supported
-from deployments.replica.engine.configuration import has_reasoning_parser, with_mask_engine_for
+from deployments.protocol.rules import check_supported, has_reasoning_parser
+from deployments.replica.engine.configuration import with_mask_engine_for
 from deployments.settings.service import Settings
 from tests.slow_tokenizer import write_slow_tokenizer
 

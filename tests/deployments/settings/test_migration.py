@@ -73,6 +73,8 @@ def test_each_name_has_its_effect_or_a_warning(tmp_path: Path) -> None:
     usual, wrong = Settings.load({"secret_token": "a key"}, {}), []
     for name, value, effect in EFFECTS:
         key: dict[str, Any] = {} if "secret_token" in effect else {"secret_token": "a key"}
+        # What a name of one server chooses has a test of its own.
+        key["compatibility"] = "none"
         settings = read(tmp_path / ".env", f"{name}={value}", **key)
         warning = OLD_NAMES[name].warning if name in OLD_NAMES else None
         warnings = () if warning is None else (f"{name}: {warning}",)
@@ -99,7 +101,86 @@ def test_a_whole_file_of_old_names_makes_one_service(tmp_path: Path) -> None:
     # Of two names for one setting the first in the table counts.
     assert (settings.model_name, settings.log_level) == ("some/model", "WARNING")
     assert (settings.prebuild_langs, settings.prebuilt_counts) == (("en", "es"), (1000, 5000))
-    assert len(settings.warnings) == sum(old.warning is not None for old in OLD_NAMES.values())
+    # And of names of two servers.
+    assert settings.compatibility == "llm-serving"
+    assert len(settings.warnings) == 1 + sum(old.warning is not None for old in OLD_NAMES.values())
+
+
+WORDLIST_SERVER = """
+SECRET_TOKEN=changeme
+MODEL_NAME=google/gemma-3-27b-it
+TRUST_REMOTE_CODE=false
+TORCH_DTYPE=bf16
+DEVICE_MAP=auto
+ATTN_IMPLEMENTATION=sdpa
+TOKENIZER_PADDING_SIDE=left
+PAD_TO_MULTIPLE_OF=16
+MAX_INPUT_TOKENS=512
+ALLOWED_MAX_NEW_TOKENS=64,128,256,512
+STATIC_KV_CACHE=false
+PREBUILD_PREFIX=true
+PREBUILD_WORD_COUNTS=3000
+PREBUILD_LANGS=es
+WORDLIST_DIR=wordlists
+BATCH_JOB_PIPELINE_SIZE=8
+BATCH_JOB_TEMP_DIR=
+LOG_LEVEL=INFO
+"""
+LLM_SERVING = """
+LLM_SERVING_MODEL_PATH=/models/tiny
+LLM_SERVING_DEVICE=cpu
+LLM_SERVING_API_KEY=
+LLM_SERVING_LOG_LEVEL=INFO
+"""
+
+
+def test_the_example_file_of_each_server_is_taken_once_it_has_a_key_or_needs_none(tmp_path: Path) -> None:
+    wordlist, serving = WORDLIST_SERVER.split(), LLM_SERVING.split()
+    with pytest.raises(SettingsError, match=r"'changeme'.*openssl rand -hex 32.*WORDBOUND_DEMO=true"):
+        read(tmp_path / ".env", *wordlist)
+    settings = read(tmp_path / ".env", *wordlist, "WORDBOUND_DEMO=true")
+    assert (settings.compatibility, settings.limits.allowed_new_tokens) == ("wordlist-server", (64, 128, 256, 512))
+    assert settings.wordlist_dir == tmp_path / "wordlists"
+    with pytest.raises(SettingsError, match=r"secret_token: missing; set SECRET_TOKEN.*loopback.*keyless: true"):
+        read(tmp_path / ".env", *serving)
+    settings = read(tmp_path / ".env", *serving, "WORDBOUND_KEYLESS=true")
+    assert (settings.compatibility, settings.model_id) == ("llm-serving", "tiny")
+    # Nobody knows the key that is made up, and another start has another one.
+    assert settings.secret_token != read(tmp_path / ".env", *serving, "WORDBOUND_KEYLESS=yes").secret_token
+
+
+@pytest.mark.fault(82)
+@pytest.mark.parametrize("name", OLD_NAMES)
+def test_a_name_that_one_server_alone_has_chooses_limits_and_shapes_and_opens_nothing(
+    tmp_path: Path, name: str
+) -> None:
+    value = next(value for old, value, _ in EFFECTS if old == name)
+    server = OLD_NAMES[name].server
+    key: dict[str, Any] = {} if OLD_NAMES[name].settings == ("secret_token",) else {"secret_token": "k"}
+    settings = read(tmp_path / ".env", f"{name}={value}", **key)
+    assert settings.compatibility == (server or "none")
+    assert not settings.opened
+    assert not settings.any_model
+    said = [warning for warning in settings.warnings if warning.startswith(f"compatibility: {server}, for {name} is")]
+    assert len(said) == (server is not None)
+    assert (f'compatibility = "{server}" (chosen for {name})' in settings.as_text()) == (server is not None)
+
+
+def test_what_is_set_goes_before_what_the_compatibility_implies(tmp_path: Path) -> None:
+    old = ["SECRET_TOKEN=k", "ALLOWED_MAX_NEW_TOKENS=64,128"]
+
+    def implied(*lines: str, **args: Any) -> tuple[Any, ...]:
+        settings = read(tmp_path / ".env", *old, *lines, **args)
+        return settings.compatibility, settings.hint, settings.no_repeat_ngram_size, settings.input_overflow
+
+    assert implied() == ("wordlist-server", False, 0, "truncate_text")
+    assert implied("WORDBOUND_HINT=true", "INPUT_OVERFLOW=error", no_repeat_ngram_size=3) == (
+        "wordlist-server", True, 3, "error",
+    )  # fmt: skip
+    assert implied(compatibility="none") == ("none", True, 4, "error")
+    assert implied("WORDBOUND_COMPATIBILITY=llm-serving") == ("llm-serving", True, 4, "error")
+    with pytest.raises(SettingsError, match=r"WORDBOUND_COMPATIBILITY='old'.*'wordlist-server'"):
+        implied("WORDBOUND_COMPATIBILITY=old")
 
 
 def test_a_name_replaces_what_it_gives_of_another_source(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected() -> None:
         ),
         ({}, {"PREBUILD_PREFIX": "maybe"}, ["PREBUILD_PREFIX='maybe'", "integer"]),
         ({}, {"PREBUILD_WORD_COUNTS": "0,5"}, ["PREBUILD_WORD_COUNTS", "at least 1"]),
-        ({}, {"INPUT_OVERFLOW": "ignore"}, ["INPUT_OVERFLOW='ignore'", "'error' or 'truncate'"]),
+        ({}, {"INPUT_OVERFLOW": "ignore"}, ["INPUT_OVERFLOW='ignore'", "'error', 'truncate' or 'truncate_text'"]),
         ({"placement_strategy": "TIGHT"}, {}, ["placement_strategy='TIGHT'", "STRICT_PACK"]),
         ({"cors_origins": ["https://a.example/"]}, {}, ["cors_origins", "https://a.example/", "no slash at the end"]),
         ({"cors_origins": ["a.example"]}, {}, ["cors_origins", "https://app.example.com"]),

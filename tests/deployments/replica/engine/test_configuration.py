@@ -13,6 +13,7 @@ from transformers import PaliGemmaConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.platforms import current_platform
 
+from deployments.protocol.rules import has_reasoning_parser
 from deployments.ray_private import normalize_engine_kwargs
 from deployments.replica.engine import configuration
 from deployments.replica.engine.autoscaling import METRIC, POLICY, by_interactive_sequences
@@ -30,9 +31,9 @@ def arguments(**args: object) -> dict[str, Any]:
 
 
 def test_the_engine_always_gets_one_structured_output_backend_and_few_compiled_grammars() -> None:
-    assert not configuration.has_reasoning_parser(settings())
+    assert not has_reasoning_parser(settings())
     for kwargs in ({"structured_outputs_config": {"reasoning_parser": "r"}}, {"reasoning_parser": "r"}):
-        assert configuration.has_reasoning_parser(settings(engine_kwargs=kwargs))
+        assert has_reasoning_parser(settings(engine_kwargs=kwargs))
         given = arguments(engine_kwargs=kwargs)
         assert given["structured_outputs_config"] == {"reasoning_parser": "r", "backend": "xgrammar"}
         assert given["reasoning_parser"] == "r"
