@@ -28,7 +28,7 @@ def release_entry(changelog: str, version: str, day: date) -> str:
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise SystemExit(f"{version or 'nothing'} is no version of a release: make release VERSION=0.1.0")
     if f"\n## {version} " in changelog:
-        raise SystemExit(f"CHANGELOG.md has an entry of {version} already: name another version")
+        raise SystemExit(f"CHANGELOG.md has {version} already: restore it, or name another version")
     entry = f"## {version} ({day.day} {day:%B %Y})"
     return changelog.replace("\n## Unreleased\n", f"\n## Unreleased\n\n{entry}\n", 1)
 
