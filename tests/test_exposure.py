@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
+import httpx2
 import pytest
 import yaml
 
@@ -81,7 +81,7 @@ def test_the_dashboard_leaves_loopback_only_where_an_operator_needs_it_and_confi
 
 
 @pytest.fixture(scope="module")
-def dashboard() -> Iterator[httpx.Client]:
+def dashboard() -> Iterator[httpx2.Client]:
     """The dashboard of a Ray that was started as the configurations say."""
     with socket.socket() as one, socket.socket() as other, tempfile.TemporaryDirectory(prefix="ray") as folder:
         one.bind(("127.0.0.1", 0))
@@ -98,7 +98,7 @@ def dashboard() -> Iterator[httpx.Client]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+            with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
                 wait_for(client)
                 yield client
         finally:
@@ -106,13 +106,13 @@ def dashboard() -> Iterator[httpx.Client]:
             process.wait(60)
 
 
-def wait_for(client: httpx.Client) -> None:
+def wait_for(client: httpx2.Client) -> None:
     end = time.monotonic() + 120
     while True:
         try:
             if client.get("/api/gcs_healthz").status_code == 200:
                 return
-        except httpx.TransportError:
+        except httpx2.TransportError:
             pass
         assert time.monotonic() < end, "the dashboard did not start"
         time.sleep(0.5)
@@ -120,7 +120,7 @@ def wait_for(client: httpx.Client) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parallel
-def test_a_job_needs_the_token(dashboard: httpx.Client) -> None:
+def test_a_job_needs_the_token(dashboard: httpx2.Client) -> None:
     for token, status in (("", 401), ("Bearer wrong", 403), (f"Bearer {TOKEN}", 200)):
         headers = {"Authorization": token} if token else {}
         answer = dashboard.post("/api/jobs/", json={"entrypoint": "true"}, headers=headers)

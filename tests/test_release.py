@@ -4,9 +4,12 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
+
+from tools.release import release_entry
 
 ROOT = Path(__file__).parents[1]
 
@@ -70,6 +73,18 @@ def test_sources_without_a_history_say_so(clone: Path) -> None:
     shutil.rmtree(clone / ".git")
     assert package_version(clone) == "0.0.0"
     assert image_version(clone) == ""
+
+
+@pytest.mark.parametrize("version", ["", "0.1", "v0.1.0", "0.1.0.post1+g123", "0.0.9"])
+def test_a_version_that_is_none_or_was_released_is_refused(version: str) -> None:
+    with pytest.raises(SystemExit, match=r"make release VERSION=0\.1\.0|has 0\.0\.9 already"):
+        release_entry("# Changelog\n\n## Unreleased\n\n## 0.0.9 (1 June 2026)\n", version, date(2026, 12, 1))
+
+
+def test_what_is_unreleased_becomes_the_entry_of_the_version() -> None:
+    changelog = release_entry("# Changelog\n\n## Unreleased\n\n- New.\n", "0.1.0", date(2026, 12, 1))
+    assert changelog == "# Changelog\n\n## Unreleased\n\n## 0.1.0 (1 December 2026)\n\n- New.\n"
+    assert "\n## Unreleased\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_each_tag_has_its_entry() -> None:

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from wordbound.cli.service import MISMATCHED
+from wordbound.cli.service import LEFT_OUT
 
 ROOT: Final = Path(__file__).parents[1]
 CONSTRAINTS: Final = ROOT / "constraints-cpu.txt"
@@ -100,16 +100,15 @@ def build(folder: Path) -> Path:
 def run_light(folder: Path, wheel: Path, python: str, *, with_tests: bool) -> Path:
     """Run the commands that need no service, and the unit tests, with one Python; return the folder of its programs."""
     print(subprocess.run([python, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip())
-    tests = TEST_PACKAGES if with_tests else ()
-    programs = environment(
-        folder / Path(python).parents[1].name, "-c", str(CONSTRAINTS), f"{wheel}[files,mcp]", *tests, python=python
-    )
+    constraints = ("-c", str(CONSTRAINTS))
+    programs = environment(folder / Path(python).parents[1].name, *constraints, f"{wheel}[files,mcp]", python=python)
     (folder / "text.txt").write_text("The little dog is in the garden.\n")
     for command in LIGHT:
         written = step(f"wordbound {' '.join(command)}", [str(programs / "wordbound"), *command], folder)
         print("  " + "\n  ".join(written.strip().splitlines()[:3]), flush=True)
     if with_tests:
         run = [str(programs / "python"), "-m"]
+        step("pip install", [*run, "pip", "install", "-q", *constraints, f"{wheel}[masks]", *TEST_PACKAGES], folder)
         files = step("tests that need no service", [*run, "tests.light"], ROOT).split()
         pytest = [*run, "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
         written = step(f"{len(files)} files of them", [*pytest, *files], ROOT)
@@ -120,7 +119,7 @@ def run_light(folder: Path, wheel: Path, python: str, *, with_tests: bool) -> Pa
 def run_demo(folder: Path, wheel: Path, torch: str, light: Path) -> None:
     """Install the service, run its demo until the first answer, print that, and ask more with ``light``'s programs."""
     programs = environment(folder / "stack", "-c", str(CONSTRAINTS), torch, f"{wheel}[cpu,demo]")
-    step("uninstall", [str(programs / "python"), "-m", "pip", "uninstall", "-qy", *MISMATCHED], folder)
+    step("uninstall", [str(programs / "python"), "-m", "pip", "uninstall", "-qy", *LEFT_OUT], folder)
     started = time.monotonic()
     demo = subprocess.Popen(
         [str(programs / "wordbound"), "demo"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from typing import Any, Final, Self, TypeVar
 
-import httpx
+import httpx2
 
 from wordbound.errors import AwayError, RefusedError, ServiceError
 from wordbound.routes import Call, Routes
@@ -36,8 +36,8 @@ _BUSY: Final = (429, 503)
 _NOT_BY_CONTENT: Final = (401, 403, 405, 408, 409, 429)
 """Refusals of any request, whatever is in it."""
 
-_BROKEN: Final = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
-"""Of a connection that was made: the server ends an idle one, or httpx's pool does when another thread is about to use
+_BROKEN: Final = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
+"""Of a connection that was made: the server ends an idle one, or httpx2's pool does when another thread is about to use
 it (https://github.com/encode/httpcore/issues/1110)."""
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -52,9 +52,9 @@ class _Connection(Routes):
     def __init__(self, base_url: str | None, api_key: str | None, timeout: float, max_retries: int) -> None:
         self.url = (base_url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).strip().rstrip("/").removesuffix("/v1")
         try:
-            url = httpx.URL(self.url)
-        except httpx.InvalidURL:
-            url = httpx.URL()
+            url = httpx2.URL(self.url)
+        except httpx2.InvalidURL:
+            url = httpx2.URL()
         if url.scheme not in ("http", "https") or not url.host:
             raise ValueError(f"{URL_VARIABLE} must be an address such as {DEFAULT_URL}")
         is_here = url.host in _LOOPBACK
@@ -70,13 +70,13 @@ class _Connection(Routes):
         self._options: dict[str, Any] = {
             "base_url": self.url,
             "headers": {"Authorization": f"Bearer {key}"},
-            "timeout": httpx.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT_S)),
+            "timeout": httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT_S)),
             # The environment's proxy does not reach this machine's own addresses.
             "trust_env": not is_here,
             "verify": _ssl_context(),
         }
 
-    def _parse(self, call: Call[T], answer: httpx.Response) -> T:
+    def _parse(self, call: Call[T], answer: httpx2.Response) -> T:
         """Read an answer; ServiceError where what answered is no wordbound service."""
         try:
             return call.read(answer)
@@ -99,7 +99,7 @@ class _Connection(Routes):
             raise ServiceError(f"the answer broke off: {message}")
         return dict(event)
 
-    def _wait_s(self, answer: httpx.Response, attempt: int) -> float:
+    def _wait_s(self, answer: httpx2.Response, attempt: int) -> float:
         """Return the seconds after which a refused request is sent again; raise its error where it is not."""
         if answer.status_code in _BUSY and attempt < self.max_retries:
             header = answer.headers.get("Retry-After", "")
@@ -109,7 +109,7 @@ class _Connection(Routes):
                 return wait_s
         raise self._error(answer)
 
-    def _error(self, answer: httpx.Response) -> ServiceError:
+    def _error(self, answer: httpx2.Response) -> ServiceError:
         status = answer.status_code
         try:
             fault = answer.json()["error"]
@@ -137,16 +137,16 @@ class _Connection(Routes):
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """Turn what httpx raises inside into AwayError."""
+        """Turn what httpx2 raises inside into AwayError."""
         try:
             yield
-        except (httpx.ConnectError, httpx.ConnectTimeout):
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
             message = f"no service answers at {self.url}: start one with `wordbound demo` or set {URL_VARIABLE}"
             raise AwayError(message) from None
-        except httpx.TimeoutException:
+        except httpx2.TimeoutException:
             message = f"the service at {self.url} did not answer within {self._timeout_s:g} s: give a larger timeout"
             raise AwayError(message) from None
-        except (httpx.RequestError, httpx.InvalidURL) as error:
+        except (httpx2.RequestError, httpx2.InvalidURL) as error:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise AwayError(f"the service at {self.url} broke off ({reason}): try again") from None
 
@@ -163,7 +163,7 @@ class Client(_Connection):
         timeout: The longest wait for the next byte, in seconds.
         max_retries: How often a request is sent again.
         sleep: Waits before that; called with seconds.
-        transport: A transport of httpx's, for tests.
+        transport: A transport of httpx2's, for tests.
 
     Raises:
         ValueError: The address is none, or there is no key.
@@ -177,11 +177,11 @@ class Client(_Connection):
         timeout: float = READ_TIMEOUT_S,
         max_retries: int = 2,
         sleep: Callable[[float], object] = time.sleep,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx2.BaseTransport | None = None,
     ) -> None:
         super().__init__(base_url, api_key, timeout, max_retries)
         self._sleep = sleep
-        self._http = httpx.Client(**self._options, transport=transport)
+        self._http = httpx2.Client(**self._options, transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -210,7 +210,7 @@ class Client(_Connection):
         raise self._broken_off()
 
     @contextmanager
-    def stream(self, call: Call[Any]) -> Iterator[httpx.Response]:
+    def stream(self, call: Call[Any]) -> Iterator[httpx2.Response]:
         """Send a request, again as ``Client`` says; yield the answer, whose body is not read yet."""
         with self._failures():
             for attempt in count():
@@ -242,11 +242,11 @@ class AsyncClient(_Connection):
         timeout: float = READ_TIMEOUT_S,
         max_retries: int = 2,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(base_url, api_key, timeout, max_retries)
         self._sleep = sleep
-        self._http = httpx.AsyncClient(**self._options, transport=transport)
+        self._http = httpx2.AsyncClient(**self._options, transport=transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -275,7 +275,7 @@ class AsyncClient(_Connection):
         raise self._broken_off()
 
     @asynccontextmanager
-    async def stream(self, call: Call[Any]) -> AsyncIterator[httpx.Response]:
+    async def stream(self, call: Call[Any]) -> AsyncIterator[httpx2.Response]:
         """Send a request, again as ``Client`` says; yield the answer, whose body is not read yet."""
         with self._failures():
             for attempt in count():
@@ -299,7 +299,7 @@ class AsyncClient(_Connection):
 @functools.cache
 def _ssl_context() -> Any:
     """Create the TLS settings of all clients: it takes 20 ms."""
-    return httpx.create_ssl_context()
+    return httpx2.create_ssl_context()
 
 
 def _message(fault: Any) -> str:

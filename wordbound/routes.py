@@ -24,7 +24,7 @@ from typing import (
 )
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from vocab import answers
 from vocab.options import Case, End, Layout, Punctuation, Segmentation
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Dtype: TypeAlias = Literal["float32", "float16"]
 FileFormat: TypeAlias = Literal["txt", "docx", "gift", "qti", "tsv"]
 
-_CONTENT: Final[Callable[[httpx.Response], bytes]] = attrgetter("content")
+_CONTENT: Final[Callable[[httpx2.Response], bytes]] = attrgetter("content")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -99,13 +99,13 @@ class Call(Generic[T]):
 
     Attributes:
         read: Parses the answer; raises ValueError or KeyError where it is not the service's.
-        options: The request's, as ``httpx.Client.build_request`` takes them.
+        options: The request's, as ``httpx2.Client.build_request`` takes them.
         is_safe: Whether it only reads, so that it may be sent again when its connection breaks.
     """
 
     method: str
     path: str
-    read: Callable[[httpx.Response], T]
+    read: Callable[[httpx2.Response], T]
     options: Mapping[str, Any]
     is_safe: bool = True
 
@@ -143,7 +143,7 @@ class _route(Generic[P, T]):  # noqa: N801 - a decorator
         return send
 
 
-def read_json(answer: httpx.Response) -> Any:
+def read_json(answer: httpx2.Response) -> Any:
     """Return the members of an answer in JSON; ValueError where it is no object."""
     found = answer.json()
     if not isinstance(found, dict):
@@ -151,7 +151,7 @@ def read_json(answer: httpx.Response) -> Any:
     return found
 
 
-def _rows(answer: httpx.Response) -> "NDArray[np.float32]":
+def _rows(answer: httpx2.Response) -> "NDArray[np.float32]":
     """Decode rows of log-probabilities, which travel as little-endian bytes."""
     import numpy as np
 
@@ -164,7 +164,7 @@ def _get(path: str, /, **params: Any) -> Call[Any]:
     return Call("GET", path, read_json, {"params": drop_none(params)})
 
 
-def _post(path: str, read: Callable[[httpx.Response], T] = read_json, /, **body: Any) -> Call[T]:
+def _post(path: str, read: Callable[[httpx2.Response], T] = read_json, /, **body: Any) -> Call[T]:
     return Call("POST", path, read, {"json": drop_none(body)})
 
 

@@ -31,7 +31,7 @@ from itertools import count, pairwise
 from subprocess import TimeoutExpired
 from typing import Final
 
-import httpx
+import httpx2
 
 from benchmarks.load.client import Client, Request, chat
 from benchmarks.load.service import SMALL, by_role, client_of, load_parser, memory, running, used_by
@@ -235,7 +235,7 @@ async def _vanish(demo: Demo, client: Client, draw: random.Random) -> None:
     [url] = re.findall(r"metrics: (http\S+)", demo.log_path.read_text(errors="replace"))
     started, values = time.monotonic(), list[str]()
     while (not values or any(map(float, values))) and time.monotonic() - started < MOST_S:
-        text = (await asyncio.to_thread(httpx.get, url, timeout=30)).text
+        text = (await asyncio.to_thread(httpx2.get, url, timeout=30)).text
         values = re.findall(
             r"^ray_vllm_(?:num_requests_running|num_requests_waiting|kv_cache_usage_perc)\{.* (\S+)$", text, re.M
         )

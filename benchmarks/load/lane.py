@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import httpx
+import httpx2
 import psutil
 from vllm.platforms import current_platform
 
@@ -116,8 +116,8 @@ def vllm_server(arguments: argparse.Namespace) -> Iterator[System]:
         url = f"http://127.0.0.1:{port}"
         try:
             for _ in range(300):
-                with suppress(httpx.TransportError):
-                    if server.poll() is not None or httpx.get(f"{url}/health").is_success:
+                with suppress(httpx2.TransportError):
+                    if server.poll() is not None or httpx2.get(f"{url}/health").is_success:
                         break
                 time.sleep(1)
             if server.poll() is not None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
+import httpx2
 import psutil
 import yaml
 
@@ -86,7 +86,7 @@ class Cluster:
     def applications(self) -> Any:
         """Ask Ray's dashboard for the applications."""
         headers = {"Authorization": f"Bearer {os.environ['RAY_AUTH_TOKEN']}"}
-        answer = httpx.get(f"{self.dashboard}/api/serve/applications/", headers=headers, timeout=30)
+        answer = httpx2.get(f"{self.dashboard}/api/serve/applications/", headers=headers, timeout=30)
         return answer.raise_for_status().json()["applications"]
 
     def wait_until_running(self) -> float:
@@ -124,7 +124,7 @@ def running_node(folder: Path, model: str) -> Iterator[Cluster]:
             try:
                 cluster.applications()
                 break
-            except httpx.HTTPError:
+            except httpx2.HTTPError:
                 continue
         else:
             raise SystemExit(f"Ray does not start:\n{(folder / 'node.log').read_text()}")
@@ -142,7 +142,7 @@ async def upgrade(cluster: Cluster, pythons: dict[str, Path], rate: float) -> bo
     ended = asyncio.Event()
 
     async def watch() -> None:
-        async with httpx.AsyncClient(timeout=60) as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             while not ended.is_set():
                 headers = {"Authorization": f"Bearer {DEMO_TOKEN}"}
                 version = (await http.get(f"{cluster.url}/openapi.json", headers=headers)).json()["info"]["version"]

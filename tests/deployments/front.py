@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-import httpx
+import httpx2
 import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
@@ -68,14 +68,14 @@ def client_of(
     key: str | None = None,
     around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
     **options: Any,
-) -> httpx.AsyncClient:
+) -> httpx2.AsyncClient:
     """A client of an application of its own in this process (``app_of``); it sends ``key`` if there is one.
 
     ``around`` gives the application another layer.
     """
-    transport = httpx.ASGITransport(around(app_of(backend, **options)))
+    transport = httpx2.ASGITransport(around(app_of(backend, **options)))
     headers = {} if key is None else {"X-API-Key": key}
-    return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
+    return httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 
 
 @dataclass
@@ -87,16 +87,16 @@ class Front:
     batches: DirectBatches
 
     @contextmanager
-    def client(self, key: str | None = KEY) -> Iterator[httpx.Client]:
+    def client(self, key: str | None = KEY) -> Iterator[httpx2.Client]:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=60) as client:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=60) as client:
             yield client
 
-    def get(self, path: str, **options: Any) -> httpx.Response:
+    def get(self, path: str, **options: Any) -> httpx2.Response:
         with self.client() as client:
             return client.get(path, **options)
 
-    def chat(self, body: dict[str, Any] | bytes | None = None, **fields: Any) -> httpx.Response:
+    def chat(self, body: dict[str, Any] | bytes | None = None, **fields: Any) -> httpx2.Response:
         """Posts a body as it is, or a chat with these fields."""
         content = (
             body if isinstance(body, bytes) else json.dumps(chat_body(**fields) if body is None else body).encode()
@@ -104,7 +104,7 @@ class Front:
         with self.client() as client:
             return client.post(CHAT, content=content, headers={"Content-Type": "application/json"})
 
-    def post(self, path: str, body: Any) -> httpx.Response:
+    def post(self, path: str, body: Any) -> httpx2.Response:
         with self.client() as client:
             return client.post(path, json=body)
 
@@ -135,7 +135,7 @@ Refusal: TypeAlias = tuple[int, str | None, str | None]
 """The status of an answer and, where it is an error, its field and its code."""
 
 
-def refusal_of(response: httpx.Response) -> Refusal:
+def refusal_of(response: httpx2.Response) -> Refusal:
     """What an answer refuses; an error is in OpenAI's envelope, within its size, with the server's request id."""
     if response.status_code < 400:
         return response.status_code, None, None
@@ -151,7 +151,7 @@ def refusal_of(response: httpx.Response) -> Refusal:
 
 
 def assert_error(
-    response: httpx.Response, status: int, *, param: str | None = None, code: str | None = None
+    response: httpx2.Response, status: int, *, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
     assert refusal_of(response) == (status, param, code), response.text[:500]
     error: dict[str, Any] = response.json()["error"]

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
-import httpx
+import httpx2
 import psutil
 import pytest
 
@@ -47,8 +47,8 @@ class World:
                                  "--host=127.0.0.1", f"--drain={drain_s}")  # fmt: skip
         self.start_ingress()
         headers = {"Authorization": f"Bearer {KEY}"}
-        limits = httpx.Limits(max_keepalive_connections=0, max_connections=None)
-        self.client = httpx.Client(
+        limits = httpx2.Limits(max_keepalive_connections=0, max_connections=None)
+        self.client = httpx2.Client(
             base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=60, limits=limits, trust_env=False
         )
         self.wait_until_ready()
@@ -65,7 +65,7 @@ class World:
         return haproxy
 
     def is_ready(self) -> bool:
-        with suppress(httpx.TransportError):
+        with suppress(httpx2.TransportError):
             return self.client.get("/ready").status_code == 200
         return False
 

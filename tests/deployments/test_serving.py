@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import httpx
+import httpx2
 import psutil
 import pytest
 import yaml
@@ -52,12 +52,14 @@ class Served:
                 start_new_session=True,
             )
         headers = {"Authorization": f"Bearer {KEY}"}
-        limits = httpx.Limits(max_keepalive_connections=0)
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=60, limits=limits)
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self.client = httpx2.Client(
+            base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=60, limits=limits
+        )
 
     def is_ready(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()[-3000:]
-        with suppress(httpx.TransportError):
+        with suppress(httpx2.TransportError):
             return self.client.get("/ready").status_code == 200
         return False
 
@@ -68,7 +70,7 @@ class Served:
         """The last event of a stream."""
         last = ""
         body = chat_body(stream=True, max_tokens=num_words)
-        with suppress(httpx.TransportError), self.client.stream("POST", CHAT, json=body) as answer:
+        with suppress(httpx2.TransportError), self.client.stream("POST", CHAT, json=body) as answer:
             for line in answer.iter_lines():
                 last = line or last
         return last

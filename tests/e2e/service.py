@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import psutil
 import wordfreq
@@ -153,8 +153,8 @@ def log_folders(pids: Iterable[int]) -> set[Path]:
 def read_metrics(log_path: Path) -> bytes:
     """What Prometheus would read of a service; nothing where it is ending."""
     found = re.findall(r"metrics: (http\S+)", log_path.read_text(errors="replace"))
-    with suppress(httpx.TransportError):
-        return b"".join(httpx.get(url, timeout=30).content for url in found[-1:])
+    with suppress(httpx2.TransportError):
+        return b"".join(httpx2.get(url, timeout=30).content for url in found[-1:])
     return b""
 
 

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 import torch
@@ -47,9 +47,9 @@ class World:
     service: Service
     folder: Path
 
-    def post(self, path: str, **body: Any) -> httpx.Response:
+    def post(self, path: str, **body: Any) -> httpx2.Response:
         headers = {"Authorization": f"Bearer {KEY}"}
-        return httpx.post(self.service.url + path, json=body, headers=headers, timeout=120)
+        return httpx2.post(self.service.url + path, json=body, headers=headers, timeout=120)
 
     def chat(self, model: str, question: str, **fields: Any) -> dict[str, Any]:
         body = {"messages": [{"role": "user", "content": question}], "max_tokens": NUM_TOKENS, "temperature": 0}
@@ -59,10 +59,10 @@ class World:
         assert made["model"] == model
         return made
 
-    def load(self, name: str, folder: Path, **fields: Any) -> httpx.Response:
+    def load(self, name: str, folder: Path, **fields: Any) -> httpx2.Response:
         return self.post("/v1/load_lora_adapter", lora_name=name, lora_path=str(folder), **fields)
 
-    def unload(self, name: str) -> httpx.Response:
+    def unload(self, name: str) -> httpx2.Response:
         return self.post("/v1/unload_lora_adapter", lora_name=name)
 
     def names(self) -> list[str]:
@@ -325,7 +325,7 @@ ASKED: dict[str, dict[str, Any]] = {
 """What is asked on each route that writes."""
 
 
-def texts_of(answer: httpx.Response) -> list[str]:
+def texts_of(answer: httpx2.Response) -> list[str]:
     """Return the texts of an answer, or of its stream."""
 
     def text_of(choice: dict[str, Any], member: str) -> str:

@@ -4,7 +4,7 @@ import json
 import time
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -72,7 +72,7 @@ def test_a_job_of_forty_prompts_has_its_results_in_their_order(service: Service)
     prompts[9] = 3
     parameters: dict[str, Any] = {"max_tokens": 16, "num_beams": 2, "length_penalty": 0.9, "vocab_lang": "en",
                   "vocab_n_words": 1000}  # fmt: skip
-    with httpx.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=60) as client:
+    with httpx2.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=60) as client:
         made = client.post(
             "/v1/batch/jobs", params=parameters, files={"file": ("in.json", json.dumps(prompts).encode())}
         )

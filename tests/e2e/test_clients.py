@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 from transformers import AutoTokenizer
@@ -24,8 +24,8 @@ def complete(service: Service, prompt: Any = PROMPT, *, vocab: Any = None, **fie
 
 
 @pytest.fixture(scope="module")
-def http(service: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=60) as client:
+def http(service: Service) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=60) as client:
         yield client
 
 
@@ -74,7 +74,7 @@ def test_every_word_of_a_completion_with_a_list_is_listed(service: Service, how:
         assert not unlisted_words(text, "en", 500)
 
 
-def test_a_completion_of_tokens_has_its_own_tokens_and_logprobs(service: Service, http: httpx.Client) -> None:
+def test_a_completion_of_tokens_has_its_own_tokens_and_logprobs(service: Service, http: httpx2.Client) -> None:
     tokens = http.post("/tokenize", json={"prompt": PROMPT}).json()["tokens"]
     vocab = {"lang": "en", "n_words": 500}
     made = complete(service, tokens, vocab=vocab, temperature=0, max_tokens=30, logprobs=2)
@@ -99,7 +99,7 @@ def test_what_cannot_be_kept_is_refused_by_its_name(service: Service) -> None:
         assert error.value.param == param
 
 
-def test_texts_become_the_tokenizers_own_tokens_and_back(http: httpx.Client, shallow_path: Path) -> None:
+def test_texts_become_the_tokenizers_own_tokens_and_back(http: httpx2.Client, shallow_path: Path) -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(shallow_path)
     text = "Ein Wörtchen über 3 Katzen 🐈, <|im_end|>\n"
     result = http.post("/tokenize", json={"model": MODEL, "prompt": text, "return_token_strs": True}).json()
@@ -111,7 +111,7 @@ def test_texts_become_the_tokenizers_own_tokens_and_back(http: httpx.Client, sha
     assert http.post("/tokenize", json={"prompt": text}, headers={"X-API-Key": "wrong"}).status_code == 401
 
 
-def test_the_tokens_of_messages_are_those_of_a_chat(service: Service, http: httpx.Client) -> None:
+def test_the_tokens_of_messages_are_those_of_a_chat(service: Service, http: httpx2.Client) -> None:
     messages = [{"role": "user", "content": "Say <|im_end|> twice."}]
     result = http.post("/tokenize", json={"messages": messages}).json()
     chat = service.start(messages[0]["content"], max_tokens=1)
@@ -126,7 +126,7 @@ def test_the_models_card_says_how_long_its_context_is(service: Service) -> None:
 
 def test_a_web_page_asks_first_without_a_key_and_reads_errors(service: Service) -> None:
     asks = {"Origin": PAGE, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
-    with httpx.Client(base_url=service.url, headers={"Origin": PAGE}) as page:
+    with httpx2.Client(base_url=service.url, headers={"Origin": PAGE}) as page:
         preflight = page.options("/v1/chat/completions", headers=asks)
         refused = page.post("/v1/chat/completions", json={})
         answer = page.get("/v1/models", headers={"Authorization": f"Bearer {KEY}"})

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.service import KEY, KEYS, MODEL, Service
@@ -20,8 +20,8 @@ def connect(service: Service) -> socket.socket:
     return socket.create_connection(("127.0.0.1", urlsplit(service.url).port or 80), timeout=60)
 
 
-def ask(service: Service, path: str, body: dict[str, Any], key: str = KEY) -> httpx.Response:
-    return httpx.post(f"{service.url}{path}", json={"model": MODEL, **body}, headers={"X-API-Key": key}, timeout=60)
+def ask(service: Service, path: str, body: dict[str, Any], key: str = KEY) -> httpx2.Response:
+    return httpx2.post(f"{service.url}{path}", json={"model": MODEL, **body}, headers={"X-API-Key": key}, timeout=60)
 
 
 def test_a_target_that_is_no_path_is_not_found(service: Service) -> None:
@@ -83,7 +83,7 @@ def test_slow_readers_of_checks_leave_room(service: Service) -> None:
     with slow_readers(service, "/v1/vocabularies/check", body, 7) as seen:
         for key in (KEYS["other"], KEY):
             vocab = {"vocab": {"lang": "en", "n_words": 10}, "text": "a word"}
-            found = httpx.post(
+            found = httpx2.post(
                 f"{service.url}/v1/vocabularies/check", json=vocab, headers={"X-API-Key": key}, timeout=30
             )
             assert found.status_code == 200, found.text

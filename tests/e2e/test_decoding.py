@@ -4,7 +4,7 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -180,8 +180,8 @@ def test_clients_that_leave_hold_no_sequence(service: Service) -> None:
         "vocab": {"lang": "en", "n_words": 1000},
     }
     for stream in (False, True) * 5:
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(
+        with pytest.raises(httpx2.ReadTimeout):
+            httpx2.post(
                 f"{service.url}/v1/chat/completions",
                 json=body | {"stream": stream},
                 headers={"Authorization": f"Bearer {KEY}"},

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
-import httpx
+import httpx2
 import psutil
 import pytest
 
@@ -87,7 +87,7 @@ def test_a_conversation_that_is_too_long_is_answered_as_the_page_shows(printed: 
     turn = [{"role": "user", "content": "Tell me a story about a dog. " * 4}, {"role": "assistant", "content": "No."}]
     messages = [*turn, *turn, {"role": "user", "content": "Who are you?"}]
     body = {"messages": messages, "max_tokens": 10}
-    answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
+    answer = httpx2.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
     assert answer.status_code == 200, answer.text
     assert json.loads(SHORTENED.text).items() <= answer.json().items()
 
@@ -100,7 +100,7 @@ def test_the_adapter_writes_in_the_language_of_its_card_alone(printed: list[str]
             "max_tokens": 10,
             "vocab": {"lang": lang, "n_words": 500},
         }
-        answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
+        answer = httpx2.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
         assert answer.status_code == 200, answer.text
         assert answer.json()["vocab"]["adapter"] == adapter
 

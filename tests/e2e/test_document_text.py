@@ -2,7 +2,7 @@
 
 import time
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.service import KEY, KEYS, Service
@@ -13,9 +13,9 @@ pytestmark = pytest.mark.e2e
 DAMAGED = "The file cannot be read: the file is damaged; save it anew, or as plain text."
 
 
-def post(service: Service, data: bytes, key: str) -> httpx.Response:
+def post(service: Service, data: bytes, key: str) -> httpx2.Response:
     headers = {"Authorization": f"Bearer {key}"}
-    return httpx.post(f"{service.url}/v1/documents/text", content=data, headers=headers, timeout=60)
+    return httpx2.post(f"{service.url}/v1/documents/text", content=data, headers=headers, timeout=60)
 
 
 def test_hostile_files_get_fixed_texts_and_a_bounded_time_of_a_processor(service: Service) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.checker import unlisted_words
@@ -23,13 +23,13 @@ ALL = {"text": STORY, "vocab": EN, "num_items": 3, "seed": 4}
 
 
 @pytest.fixture(scope="module")
-def http(service: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=300) as client:
+def http(service: Service) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=300) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def made(http: httpx.Client) -> dict[str, Any]:
+def made(http: httpx2.Client) -> dict[str, Any]:
     """One answer for all tests: it takes some seconds."""
     answer = http.post("/v1/vocabularies/exercises", json=ALL)
     assert answer.status_code == 200, answer.text
@@ -85,7 +85,7 @@ def test_every_key_follows_from_the_text(made: dict[str, Any]) -> None:
         assert fewer["num_items"] < 3 and fewer["reason"]
 
 
-def test_a_stream_has_the_exercises_one_by_one(http: httpx.Client, made: dict[str, Any]) -> None:
+def test_a_stream_has_the_exercises_one_by_one(http: httpx2.Client, made: dict[str, Any]) -> None:
     kinds = ["dictation", "gap_fill"]
     body = {**ALL, "kinds": kinds, "stream": True}
     with http.stream("POST", "/v1/vocabularies/exercises", json=body) as answer:
@@ -97,7 +97,7 @@ def test_a_stream_has_the_exercises_one_by_one(http: httpx.Client, made: dict[st
     assert whole["object"] == "vocabulary.exercises" and whole["usage"]["total_tokens"] > 0
 
 
-def test_what_was_made_is_printed(http: httpx.Client, made: dict[str, Any]) -> None:
+def test_what_was_made_is_printed(http: httpx2.Client, made: dict[str, Any]) -> None:
     for form in ("txt", "docx", "gift", "qti", "tsv"):
         body = {"format": form, "exercises": made["exercises"], "lang": made["lang"], "text": STORY, "title": "Anna"}
         answer = http.post("/v1/documents/worksheet", json=body)
@@ -105,7 +105,7 @@ def test_what_was_made_is_printed(http: httpx.Client, made: dict[str, Any]) -> N
         assert len(answer.content) > 100
 
 
-def test_a_text_without_a_listed_sentence_is_refused(http: httpx.Client) -> None:
+def test_a_text_without_a_listed_sentence_is_refused(http: httpx2.Client) -> None:
     answer = http.post("/v1/vocabularies/exercises", json={**ALL, "text": "The walrus was euphoric. Oh no!"})
     assert answer.status_code == 400
     error = answer.json()["error"]

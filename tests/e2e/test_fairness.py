@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.service import KEYS, MODEL, Service
@@ -21,19 +21,19 @@ VOCAB = {"lang": "en", "n_words": 1000}
 LANGUAGES = ("ca", "da", "id", "is", "lv", "ms", "sl", "sv", "vi", "ro", "nb", "he")
 
 
-def client_of(service: Service, owner: str) -> httpx.Client:
-    return httpx.Client(base_url=service.url, headers={"X-API-Key": KEYS[owner]}, timeout=60)
+def client_of(service: Service, owner: str) -> httpx2.Client:
+    return httpx2.Client(base_url=service.url, headers={"X-API-Key": KEYS[owner]}, timeout=60)
 
 
 @pytest.fixture
-def other(service: Service) -> Iterator[httpx.Client]:
+def other(service: Service) -> Iterator[httpx2.Client]:
     with client_of(service, "other") as client:
         yield client
 
 
 @contextmanager
 def loud(
-    service: Service, num_connections: int, ask: Callable[[httpx.Client, threading.Event], None]
+    service: Service, num_connections: int, ask: Callable[[httpx2.Client, threading.Event], None]
 ) -> Iterator[None]:
     """Asks on so many connections of the loud key again and again, meanwhile."""
     may_end = threading.Event()
@@ -53,7 +53,7 @@ def loud(
         one.result()
 
 
-def first_token(client: httpx.Client) -> tuple[int, float]:
+def first_token(client: httpx2.Client) -> tuple[int, float]:
     """The status of a chat, and after how many seconds its first words came."""
     messages = [{"role": "user", "content": "Hello"}]
     body = {"model": MODEL, "messages": messages, "vocab": VOCAB, "max_tokens": 8, "stream": True}
@@ -65,7 +65,7 @@ def first_token(client: httpx.Client) -> tuple[int, float]:
         return answer.status_code, time.monotonic() - start
 
 
-def test_two_long_texts_of_one_key_leave_room_for_anothers_chats(service: Service, other: httpx.Client) -> None:
+def test_two_long_texts_of_one_key_leave_room_for_anothers_chats(service: Service, other: httpx2.Client) -> None:
     assert first_token(other)[0] == 200
     words = itertools.cycle(load_word_list("en", None).words[1000:6000])
     # Its first sentence is listed, so that it begins at once.
@@ -74,7 +74,7 @@ def test_two_long_texts_of_one_key_leave_room_for_anothers_chats(service: Servic
         text += " ".join(itertools.islice(words, 6)).capitalize() + ". "
     has_begun = threading.Semaphore(0)
 
-    def rewrite(client: httpx.Client, may_end: threading.Event) -> None:
+    def rewrite(client: httpx2.Client, may_end: threading.Event) -> None:
         body = {"vocab": VOCAB, "text": text, "stream": True}
         with client.stream("POST", "/v1/vocabularies/rewrite", json=body) as answer:
             assert answer.status_code == 200, answer.read()
@@ -92,14 +92,14 @@ def test_two_long_texts_of_one_key_leave_room_for_anothers_chats(service: Servic
 
 
 def test_a_check_waits_for_no_more_than_a_turn_of_a_key_that_looks_through_many_lists(
-    service: Service, other: httpx.Client
+    service: Service, other: httpx2.Client
 ) -> None:
     body = {"text": "The dog is a friend.", "vocab": VOCAB}
     assert other.post("/v1/vocabularies/check", json=body).status_code == 200
     turns, num_answered, statuses = itertools.cycle(LANGUAGES), itertools.count(), set[int]()
     num_done = 0
 
-    def look(client: httpx.Client, _: threading.Event) -> None:
+    def look(client: httpx2.Client, _: threading.Event) -> None:
         nonlocal num_done
         statuses.add(client.get(f"/v1/vocabularies/{next(turns)}/words?q=a&limit=1000").status_code)
         num_done = next(num_answered)
@@ -118,7 +118,7 @@ def test_a_check_waits_for_no_more_than_a_turn_of_a_key_that_looks_through_many_
     assert max(number for number, _ in meanwhile) <= 3
 
 
-def test_eight_checks_of_a_key_at_once_wait_for_their_turn(service: Service, other: httpx.Client) -> None:
+def test_eight_checks_of_a_key_at_once_wait_for_their_turn(service: Service, other: httpx2.Client) -> None:
     body: dict[str, Any] = {"text": "Der Hund ist ein Freund. " * 2000, "vocab": {"lang": "de", "n_words": 3000}}
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(other.post, "/v1/vocabularies/check", json=body) for _ in range(40)]

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.service import KEY, KEYS, MODEL, Service
@@ -84,7 +84,7 @@ def hidden(service: Service, language: str) -> dict[str, Any]:
     """A request whose grammar explodes in the engine alone, after some letters."""
     headers = {"Authorization": f"Bearer {KEY}"}
     texts = [{"prompt": letter, "add_special_tokens": False} for letter in "abcdefgh"]
-    letters = [httpx.post(f"{service.url}/tokenize", json=text, headers=headers).json()["tokens"] for text in texts]
+    letters = [httpx2.post(f"{service.url}/tokenize", json=text, headers=headers).json()["tokens"] for text in texts]
     return {
         "structured_outputs": HIDDEN[language],
         "allowed_token_ids": [token for [token] in letters],
@@ -118,7 +118,7 @@ def test_a_stream_goes_on_beside_eight_that_explode(service: Service) -> None:
         gaps[name], last, text = [], 0.0, ""
         body = {"model": MODEL, "messages": [{"role": "user", "content": "Hello"}], "stream": True, **fields}
         headers = {"Authorization": f"Bearer {key}"}
-        with httpx.stream(
+        with httpx2.stream(
             "POST", f"{service.url}/v1/chat/completions", json=body, headers=headers, timeout=120
         ) as answer:
             for line in answer.iter_lines():

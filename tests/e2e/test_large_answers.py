@@ -5,7 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.checker import assert_only_listed_words
@@ -19,9 +19,9 @@ NUM_WORDS = 1000
 VOCAB = {"lang": "en", "n_words": NUM_WORDS, "end": "word"}
 
 
-def post(service: Service, path: str, body: dict[str, Any]) -> httpx.Response:
+def post(service: Service, path: str, body: dict[str, Any]) -> httpx2.Response:
     headers = {"Authorization": f"Bearer {KEY}"}
-    return httpx.post(f"{service.url}{path}", json={"model": MODEL, **body}, headers=headers, timeout=300)
+    return httpx2.post(f"{service.url}{path}", json={"model": MODEL, **body}, headers=headers, timeout=300)
 
 
 def chat(**fields: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def largest_gap_s(service: Service, is_over: Any) -> float:
     while not is_over():
         body = {"model": MODEL, **chat(max_tokens=400, stream=True, ignore_eos=True)}
         url = f"{service.url}/v1/chat/completions"
-        with httpx.stream("POST", url, json=body, headers=headers, timeout=300) as answer:
+        with httpx2.stream("POST", url, json=body, headers=headers, timeout=300) as answer:
             last: float | None = None
             for _ in answer.iter_lines():
                 now = time.monotonic()
@@ -107,7 +107,7 @@ def test_several_texts_at_temperature_0_are_the_same(service: Service, fields: d
     assert streamed.status_code == 200, streamed.text
     texts = ["", "", ""]
     for chunk in re.findall(r"^data: (\{.*\})$", streamed.text, re.MULTILINE):
-        for choice in httpx.Response(200, text=chunk).json()["choices"]:
+        for choice in httpx2.Response(200, text=chunk).json()["choices"]:
             texts[choice["index"]] += choice["delta"].get("content") or ""
     assert texts == [text] * 3
 

@@ -15,7 +15,7 @@ from itertools import count, pairwise, product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import httpx
+import httpx2
 import psutil
 import pytest
 
@@ -50,13 +50,13 @@ NUMBERS: Final = count()
 
 class World(NamedTuple):
     demo: Demo
-    client: httpx.Client
+    client: httpx2.Client
 
     def kill(self, name: str) -> None:
         for pid in processes_named(name, self.demo.processes()):
             os.kill(pid, signal.SIGKILL)
 
-    def chat(self, vocab: dict[str, Any] | None, **fields: Any) -> httpx.Response:
+    def chat(self, vocab: dict[str, Any] | None, **fields: Any) -> httpx2.Response:
         return self.client.post("/v1/chat/completions", json=body(vocab, max_tokens=4, **fields))
 
     def readiness(self, num_times: int) -> tuple[set[int], float]:
@@ -73,7 +73,7 @@ class World(NamedTuple):
         """Until all kinds of requests are answered, also new ones for the vocabulary."""
         end = time.monotonic() + BACK_S
         while time.monotonic() < end:
-            with suppress(httpx.TransportError):
+            with suppress(httpx2.TransportError):
                 if self.client.get("/ready").status_code == self.chat(new_list()).status_code == 200:
                     return
             time.sleep(0.5)
@@ -99,21 +99,21 @@ def world(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     }
     demo = Demo(str(shallow_path), folder, args)
     headers = {"Authorization": f"Bearer {KEY}"}
-    limits = httpx.Limits(max_keepalive_connections=0)
+    limits = httpx2.Limits(max_keepalive_connections=0)
     with (
         running(demo) as service,
-        httpx.Client(base_url=service.url, headers=headers, timeout=90, limits=limits) as client,
+        httpx2.Client(base_url=service.url, headers=headers, timeout=90, limits=limits) as client,
     ):
         yield World(demo, client)
 
 
-def timed(ask: Callable[[], httpx.Response]) -> tuple[float, httpx.Response]:
+def timed(ask: Callable[[], httpx2.Response]) -> tuple[float, httpx2.Response]:
     start = time.monotonic()
     answer = ask()
     return time.monotonic() - start, answer
 
 
-def assert_may_come_back(answer: httpx.Response) -> None:
+def assert_may_come_back(answer: httpx2.Response) -> None:
     # 502 where the ingress that had the request ended.
     assert answer.status_code in (502, 503), answer.text
     assert int(answer.headers["retry-after"]) > 0
@@ -136,7 +136,7 @@ class Streamed(NamedTuple):
 def stream(world: World, num_tokens: int, began: list[int], vocab: dict[str, Any], **fields: Any) -> Streamed:
     start, text, last = time.monotonic(), "", ""
     asked = body(vocab, stream=True, max_tokens=num_tokens, min_tokens=num_tokens, **fields)
-    with suppress(httpx.TransportError), world.client.stream("POST", "/v1/chat/completions", json=asked) as answer:
+    with suppress(httpx2.TransportError), world.client.stream("POST", "/v1/chat/completions", json=asked) as answer:
         assert answer.status_code == 200
         for line in answer.iter_lines():
             if not last:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.checked_lists import Rules
@@ -72,7 +72,7 @@ def test_answers_keep_to_the_list_with_each_option(service: Service, name: str) 
     if name == "lines":
         # By itself this model writes none.
         headers = {"X-API-Key": KEY}
-        tokens = httpx.post(f"{service.url}/tokenize", json={"prompt": "\n"}, headers=headers).json()["tokens"]
+        tokens = httpx2.post(f"{service.url}/tokenize", json={"prompt": "\n"}, headers=headers).json()["tokens"]
         vocab = {"lang": "en-school", "n_words": 1200, **options}
         answer = service.ask(QUESTIONS[0], vocab, logit_bias={str(tokens[-1]): 20}, max_tokens=40)
         assert_only_listed_words(answer.text, "en-school", 1200, SCHOOL, **rules)
@@ -250,7 +250,7 @@ def block_of(answer: Answer) -> dict[str, Any]:
 def refused(service: Service, vocab: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """The error of a request that is a mistake of the client's."""
     body = {"model": MODEL, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9, "vocab": vocab}
-    answer = httpx.post(
+    answer = httpx2.post(
         f"{service.url}/v1/chat/completions",
         json=body | fields,
         headers={"Authorization": f"Bearer {KEY}"},

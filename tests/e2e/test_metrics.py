@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 import yaml
 
@@ -50,7 +50,7 @@ def metrics(service: Service) -> str:
     while not (found := re.findall(r"metrics: (http\S+)", service.log_path.read_text(errors="replace"))):
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    return httpx.get(found[0], timeout=30).text
+    return httpx2.get(found[0], timeout=30).text
 
 
 def value(text: str, name: str, **labels: str) -> float:
@@ -75,7 +75,7 @@ def test_requests_answers_lists_and_masks_are_counted(service: Service) -> None:
     service.ask(SECRET_PROMPT, {"lang": "en", "words": SECRET_WORDS, "score": True}, max_tokens=16)
     for key, status in (("wrong-key-of-nobody", 401), (KEYS["other"], 400)):
         headers = {"Authorization": f"Bearer {key}"}
-        answer = httpx.post(f"{service.url}/v1/chat/completions", json={"messages": 3}, headers=headers)
+        answer = httpx2.post(f"{service.url}/v1/chat/completions", json={"messages": 3}, headers=headers)
         assert answer.status_code == status
     chat = {"route": "/v1/chat/completions"}
     wanted: list[tuple[float, str, dict[str, str]]] = [

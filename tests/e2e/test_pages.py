@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.environments import interpreter_with
@@ -118,6 +118,6 @@ def test_the_body_of_a_request_is_answered(service: Service, block: Block) -> No
     body = json.loads(block.text)
     if route == "/v1/chat/completions":
         body = {"messages": MESSAGES, "max_tokens": 40, **body}
-    answer = httpx.post(service.url + route, json=body, headers={"X-API-Key": KEY}, timeout=300)
+    answer = httpx2.post(service.url + route, json=body, headers={"X-API-Key": KEY}, timeout=300)
     assert answer.status_code == 200, answer.text
     assert "vocab" in answer.text

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 import torch
@@ -25,10 +25,10 @@ V = 49_152
 
 
 @pytest.fixture(scope="module")
-def http(service: Service) -> Iterator[httpx.Client]:
-    # None is used twice: httpx's pool may close one that another thread is about to use.
-    limits = httpx.Limits(max_connections=300, max_keepalive_connections=0)
-    with httpx.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=120, limits=limits) as client:
+def http(service: Service) -> Iterator[httpx2.Client]:
+    # None is used twice: httpx2's pool may close one that another thread is about to use.
+    limits = httpx2.Limits(max_connections=300, max_keepalive_connections=0)
+    with httpx2.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=120, limits=limits) as client:
         yield client
 
 
@@ -47,7 +47,7 @@ def expected(shallow_path: Path, tokenizer: Any) -> list[Any]:
         ]
 
 
-def rows(http: httpx.Client, prompt: Any, **fields: Any) -> Any:
+def rows(http: httpx2.Client, prompt: Any, **fields: Any) -> Any:
     answer = http.post("/v1/logprobs", json={"model": MODEL, "prompt": prompt, **fields})
     while answer.status_code in (429, 503):
         time.sleep(int(answer.headers["retry-after"]))
@@ -65,7 +65,7 @@ def assert_alike(found: Any, expected: Any) -> None:
     assert abs(np.exp(found.astype(float)).sum() - 1) < 1e-2
 
 
-def test_rows_are_the_models_own(http: httpx.Client, tokenizer: Any, expected: list[Any]) -> None:
+def test_rows_are_the_models_own(http: httpx2.Client, tokenizer: Any, expected: list[Any]) -> None:
     found = rows(http, list(TEXTS))
     assert (found.shape, found.dtype) == ((len(TEXTS), V), np.float32)
     for one, all_of_text in zip(found, expected, strict=True):
@@ -76,7 +76,7 @@ def test_rows_are_the_models_own(http: httpx.Client, tokenizer: Any, expected: l
         assert_alike(one, all_of_text[-1])
 
 
-def test_the_likeliest_tokens_and_given_ones_agree_with_rows(http: httpx.Client, tokenizer: Any) -> None:
+def test_the_likeliest_tokens_and_given_ones_agree_with_rows(http: httpx2.Client, tokenizer: Any) -> None:
     tokens = tokenizer.encode(TEXTS[0])
     [row] = rows(http, tokens)
     summary = http.post("/v1/logprobs", json={"prompt": tokens, "top_logprobs": 5}).json()
@@ -90,7 +90,7 @@ def test_the_likeliest_tokens_and_given_ones_agree_with_rows(http: httpx.Client,
     np.testing.assert_allclose(scored, from_rows, atol=0.1)
 
 
-def test_the_table_has_the_models_tokens(http: httpx.Client, tokenizer: Any) -> None:
+def test_the_table_has_the_models_tokens(http: httpx2.Client, tokenizer: Any) -> None:
     answer = http.get("/v1/tokens")
     summary = answer.json()
     spelled = [base64.b64decode(token) for token in summary["tokens"]]
@@ -115,7 +115,7 @@ def test_the_table_has_the_models_tokens(http: httpx.Client, tokenizer: Any) -> 
     ],
 )
 def test_what_cannot_be_answered_is_refused_by_its_name(
-    http: httpx.Client, param: str, path: str, body: dict[str, Any]
+    http: httpx2.Client, param: str, path: str, body: dict[str, Any]
 ) -> None:
     answer = http.post(path, json=body)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
@@ -124,7 +124,7 @@ def test_what_cannot_be_answered_is_refused_by_its_name(
 
 
 def test_two_hundred_requests_for_rows_beside_constrained_chats(
-    service: Service, http: httpx.Client, tokenizer: Any, expected: list[Any]
+    service: Service, http: httpx2.Client, tokenizer: Any, expected: list[Any]
 ) -> None:
     """No chat fails or leaves its list, and rows are the model's own among masks."""
     prompts = [tokenizer.encode(text) for text in TEXTS]

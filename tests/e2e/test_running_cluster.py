@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
+import httpx2
 import psutil
 import pytest
 import yaml
@@ -93,7 +93,7 @@ class Head:
         end = time.monotonic() + START_S
         while time.monotonic() < end:
             headers = {"Authorization": f"Bearer {self.token}"}
-            answer = httpx.get(f"{self.dashboard}/api/serve/applications/", headers=headers, timeout=30)
+            answer = httpx2.get(f"{self.dashboard}/api/serve/applications/", headers=headers, timeout=30)
             result = answer.json()["applications"].get("told") if answer.is_success else None
             if result and result["status"] not in ("DEPLOYING", "NOT_STARTED"):
                 return result["status"], result["message"]
@@ -102,7 +102,7 @@ class Head:
 
     def tells(self) -> dict[str, Any]:
         assert self.status() == ("RUNNING", "")
-        result: dict[str, Any] = httpx.get(f"http://127.0.0.1:{self.port}/", timeout=30).json()
+        result: dict[str, Any] = httpx2.get(f"http://127.0.0.1:{self.port}/", timeout=30).json()
         return result
 
 
@@ -164,8 +164,8 @@ def is_up(dashboard: str, process: subprocess.Popen[bytes]) -> bool:
     """Wait until it answers, or has ended."""
     latest = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < latest:
-        with suppress(httpx.TransportError):
-            if httpx.get(f"{dashboard}/api/gcs_healthz").status_code == 200:
+        with suppress(httpx2.TransportError):
+            if httpx2.get(f"{dashboard}/api/gcs_healthz").status_code == 200:
                 return True
         time.sleep(0.5)
     return False

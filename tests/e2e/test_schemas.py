@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from pydantic import BaseModel
 
@@ -29,9 +29,9 @@ def asking(schema: dict[str, Any]) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}}
 
 
-def ask(service: Service, fields: dict[str, Any], *, is_chat: bool = True) -> httpx.Response:
+def ask(service: Service, fields: dict[str, Any], *, is_chat: bool = True) -> httpx2.Response:
     start = {"messages": [{"role": "user", "content": "Hello"}]} if is_chat else {"prompt": "Hello"}
-    return httpx.post(
+    return httpx2.post(
         f"{service.url}/v1/{'chat/completions' if is_chat else 'completions'}",
         json={"model": MODEL, "max_tokens": 8, **start, **fields},
         headers={"Authorization": f"Bearer {KEY}"},
@@ -39,7 +39,7 @@ def ask(service: Service, fields: dict[str, Any], *, is_chat: bool = True) -> ht
     )
 
 
-def assert_refused(answer: httpx.Response, param: str, part: str) -> None:
+def assert_refused(answer: httpx2.Response, param: str, part: str) -> None:
     assert answer.status_code == 400, answer.text
     error = answer.json()["error"]
     assert error["param"] == param

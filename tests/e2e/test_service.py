@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -260,7 +260,7 @@ def test_a_mistake_gets_an_error_that_says_what_to_change(
     service: Service, fields: dict[str, Any], code: str | None, part: str
 ) -> None:
     body = {"model": MODEL, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5} | fields
-    answer = httpx.post(
+    answer = httpx2.post(
         f"{service.url}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=60
     )
     assert answer.status_code == 400, answer.text
@@ -294,7 +294,7 @@ def test_callers_of_a_new_list_share_one_compile(service: Service) -> None:
 
 
 def test_the_key_is_in_no_log(service: Service) -> None:
-    httpx.get(f"{service.url}/v1/models", params={"token": KEY}, timeout=10).raise_for_status()
+    httpx2.get(f"{service.url}/v1/models", params={"token": KEY}, timeout=10).raise_for_status()
     log = service.log_path.read_text(errors="replace")
     assert f"token={KEY}" not in log
     assert json.dumps(KEY) not in log

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 import torch
@@ -58,7 +58,7 @@ def complete(service: Service, prompt: list[int], **fields: Any) -> Streamed:
 def prompts(service: Service, shallow_path: Path) -> dict[str, list[int]]:
     """The tokens of the prompts of a chat and a completion."""
     headers = {"X-API-Key": KEY}
-    answer = httpx.post(f"{service.url}/tokenize", json={"messages": MESSAGES}, headers=headers, timeout=60)
+    answer = httpx2.post(f"{service.url}/tokenize", json={"messages": MESSAGES}, headers=headers, timeout=60)
     assert answer.status_code == 200, answer.text
     return {"chat": answer.json()["tokens"], "completion": AutoTokenizer.from_pretrained(shallow_path).encode(PROMPT)}
 

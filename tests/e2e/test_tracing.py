@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-import httpx
+import httpx2
 import pytest
 import yaml
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -89,7 +89,7 @@ def test_a_request_has_one_trace_from_the_ingress_to_the_engine(
         message = {"role": "user", "content": PROMPT}
         body = {"model": MODEL, "messages": [message], "max_tokens": 4, "vocab": {"lang": "en", "n_words": 100}}
         url = f"{service.url}/v1/chat/completions?token={KEY}"
-        assert httpx.post(url, json=body, timeout=60).status_code == 200
+        assert httpx2.post(url, json=body, timeout=60).status_code == 200
         end = time.monotonic() + EXPORTED_S
         while len(collector.above("llm_request")) < 3 and time.monotonic() < end:
             time.sleep(0.2)

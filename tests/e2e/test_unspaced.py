@@ -4,7 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.service import KEY, MODEL, Service
@@ -17,9 +17,9 @@ NUM_WORDS: Final = (100, 1000, 10_000, None)
 NAMES: Final = (*CONTROLS, "changed", "changed", "wanted", "json")
 
 
-def post(service: Service, path: str, body: dict[str, Any]) -> httpx.Response:
+def post(service: Service, path: str, body: dict[str, Any]) -> httpx2.Response:
     headers = {"Authorization": f"Bearer {KEY}"}
-    answer = httpx.post(f"{service.url}{path}", json=body, headers=headers, timeout=120)
+    answer = httpx2.post(f"{service.url}{path}", json=body, headers=headers, timeout=120)
     assert answer.status_code == 200, (body, answer.text)
     return answer
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.e2e.service import KEY, LISTS, Service
@@ -38,12 +38,12 @@ TEXT = "The cat’s elephant 😀 saw teh xyzzy; 42 of <them>."
 
 
 @pytest.fixture(scope="module")
-def http(service: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=60) as client:
+def http(service: Service) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=60) as client:
         yield client
 
 
-def test_a_report_has_the_bytes_of_the_command_line(http: httpx.Client) -> None:
+def test_a_report_has_the_bytes_of_the_command_line(http: httpx2.Client) -> None:
     for form in ("json", "csv", "html"):
         command = [sys.executable, "-m", "wordbound", "check", "-", "--lang", "en", "--words", "1000", f"--{form}"]
         done = subprocess.run(command, input=TEXT.encode(), capture_output=True, check=False)
@@ -52,12 +52,12 @@ def test_a_report_has_the_bytes_of_the_command_line(http: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("lang", ["en", "es", pytest.param("de", marks=pytest.mark.stress), "tr"])
-def test_every_word_that_the_service_writes_passes_or_is_a_declared_one(http: httpx.Client, lang: str) -> None:
+def test_every_word_that_the_service_writes_passes_or_is_a_declared_one(http: httpx2.Client, lang: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(partial(_write_and_check, http, lang), range(len(KINDS))))
 
 
-def _write_and_check(http: httpx.Client, lang: str, number: int) -> None:
+def _write_and_check(http: httpx2.Client, lang: str, number: int) -> None:
     fields = dict(KINDS[number])
     controls = fields.pop("vocab", {})
     messages = [{"role": "user", "content": "Tell me about a garden"}]
@@ -80,7 +80,7 @@ def _write_and_check(http: httpx.Client, lang: str, number: int) -> None:
         assert len(answer.json()["choices"]) > 1 or report["has_exactly_the_new_words"]
 
 
-def _check(http: httpx.Client, body: dict[str, Any]) -> Any:
+def _check(http: httpx2.Client, body: dict[str, Any]) -> Any:
     """Check a text, and again where the first reading of a list makes too many checks wait."""
     for _ in range(30):
         answer = http.post(CHECK, json=body)
@@ -91,7 +91,7 @@ def _check(http: httpx.Client, body: dict[str, Any]) -> Any:
     return answer.json()
 
 
-def test_headwords_of_a_file_give_their_forms_for_writing_and_checking(http: httpx.Client) -> None:
+def test_headwords_of_a_file_give_their_forms_for_writing_and_checking(http: httpx2.Client) -> None:
     table = b"1. go\n2. dog\n3. be (am/is/are)\n4. the\n5. to\n6. and\n7. a\n8. small\n"
     read = http.post("/v1/vocabularies/read", params={"name": "heads.txt", "lang": "en"}, content=table).json()
     vocab = {"words": [entry["word"] for entry in read["entries"]], "lang": "en", "unit": "lemma"}
@@ -106,7 +106,7 @@ def test_headwords_of_a_file_give_their_forms_for_writing_and_checking(http: htt
     assert _check(http, {"text": text, "vocab": vocab})["coverage"] == 1
 
 
-def test_lists_and_their_words_are_told(http: httpx.Client) -> None:
+def test_lists_and_their_words_are_told(http: httpx2.Client) -> None:
     listed: dict[str, Any] = {one["id"]: one for one in http.get("/v1/vocabularies").json()["data"]}
     name = next(iter(LISTS))
     assert listed[name]["kind"] == "file"
@@ -116,7 +116,7 @@ def test_lists_and_their_words_are_told(http: httpx.Client) -> None:
     assert (missing.status_code, missing.json()["error"]["param"]) == (404, "list_id")
 
 
-def test_a_level_without_its_file_says_which_to_bring(http: httpx.Client) -> None:
+def test_a_level_without_its_file_says_which_to_bring(http: httpx2.Client) -> None:
     chat = {"messages": [{"role": "user", "content": "Tell me about a garden"}], "vocab": {"level": "A2"}}
     answer = http.post("/v1/chat/completions", json=chat)
     assert answer.status_code == 400

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -31,12 +31,12 @@ GOES_ON = re.compile(r"[^\W_]|['’-]")
 
 
 @pytest.fixture(scope="module")
-def http(service: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=120) as client:
+def http(service: Service) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=120) as client:
         yield client
 
 
-def result(http: httpx.Client, tool: str, **body: Any) -> dict[str, Any]:
+def result(http: httpx2.Client, tool: str, **body: Any) -> dict[str, Any]:
     answer = http.post(f"/v1/vocabularies/{tool}", json={"vocab": EN, **body})
     while answer.status_code in (429, 503):
         time.sleep(int(answer.headers["retry-after"]))
@@ -68,7 +68,7 @@ def enumerated(path: Path, text: str, words: tuple[str, ...]) -> dict[str, float
     return found
 
 
-def test_the_next_words_are_those_of_a_full_enumeration(http: httpx.Client, shallow_path: Path) -> None:
+def test_the_next_words_are_those_of_a_full_enumeration(http: httpx2.Client, shallow_path: Path) -> None:
     """Within 1e-3 where the service computes in float32; in bfloat16 as well as that can."""
     words = load_word_list("en", None).words[:NUM_WORDS]
     expected = enumerated(shallow_path, TEXT, words)
@@ -83,7 +83,7 @@ def test_the_next_words_are_those_of_a_full_enumeration(http: httpx.Client, shal
     assert (answer["vocab"]["lang"], answer["usage"]["prompt_tokens"]) == ("en", 5)
 
 
-def test_blanks_at_the_end_belong_to_the_word_and_a_text_may_be_empty(http: httpx.Client) -> None:
+def test_blanks_at_the_end_belong_to_the_word_and_a_text_may_be_empty(http: httpx2.Client) -> None:
     padded, bare = (result(http, "next", text=text, top=5)["data"] for text in (TEXT + " ", TEXT))
     assert [entry["word"] for entry in padded] == [entry["word"] for entry in bare]
     # Which rows share a step changes the last bits.
@@ -92,7 +92,7 @@ def test_blanks_at_the_end_belong_to_the_word_and_a_text_may_be_empty(http: http
     assert [entry["word"] for entry in first["data"] if entry["word"][0].isupper()]
 
 
-def test_other_words_are_listed_and_ranked(http: httpx.Client) -> None:
+def test_other_words_are_listed_and_ranked(http: httpx2.Client) -> None:
     text = "It was late. She ate an enormous apple. Why?"
     start = text.index("enormous")
     answer = result(http, "swap", text=text, start=start, end=start + 8, top=10)
@@ -105,7 +105,7 @@ def test_other_words_are_listed_and_ranked(http: httpx.Client) -> None:
     assert answer["data"][0]["text"] == f"She ate an {words[0]} apple."
 
 
-def test_a_rewritten_text_has_only_listed_words_and_the_names_it_had(http: httpx.Client) -> None:
+def test_a_rewritten_text_has_only_listed_words_and_the_names_it_had(http: httpx2.Client) -> None:
     text = "We have to go home now.\n\nThen Alice purchased it."
     body = {"vocab": EN, "text": text, "seed": 1, "stream": True}
     with http.stream("POST", "/v1/vocabularies/rewrite", json=body) as answer:
@@ -131,7 +131,7 @@ UNSPACED = (
 
 @pytest.mark.parametrize(("lang", "text"), UNSPACED)
 def test_words_of_a_text_without_spaces_are_found_swapped_and_asked_for(
-    http: httpx.Client, lang: str, text: str
+    http: httpx2.Client, lang: str, text: str
 ) -> None:
     vocab = {"lang": lang, "n_words": 3000}
     checker = TextChecker(load_word_list(lang, None), ListOptions(numbers=True), 3000)

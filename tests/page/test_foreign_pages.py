@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, Response
 
@@ -102,7 +102,7 @@ def any_page(browser: Browser) -> Iterator[Page]:
 
 def uploads(url: str) -> set[str]:
     """The files that the service has."""
-    listed = httpx.get(f"{url}/v1/files", headers={"X-API-Key": KEY}, params={"limit": 10_000})
+    listed = httpx2.get(f"{url}/v1/files", headers={"X-API-Key": KEY}, params={"limit": 10_000})
     return {file["id"] for file in listed.raise_for_status().json()["data"]}
 
 

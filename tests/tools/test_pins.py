@@ -1,3 +1,4 @@
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -5,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools import pins
-from tools.pins import CPU, GPU, ROOT, ResolutionError, check, write_stand_in
+from tools.pins import CPU, GPU, LOCKS, ROOT, ResolutionError, Stack, check, write_stand_in
 
 
 def test_torchs_cpu_build_is_stood_in_for_by_its_metadata(tmp_path: Path) -> None:
@@ -19,9 +20,9 @@ def test_torchs_cpu_build_is_stood_in_for_by_its_metadata(tmp_path: Path) -> Non
 def test_a_file_that_names_what_is_resolved_passes_and_one_that_does_not_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for stack in (CPU, GPU):
+    for stack in (CPU, GPU, *LOCKS):
         lines = (ROOT / stack.file).read_text(encoding="utf-8").splitlines()
-        resolved = "\n".join(line for line in lines if ";" not in line)
+        resolved = "\n".join(line.strip(" \\") for line in lines if ";" not in line and "--hash" not in line)
         monkeypatch.setattr(pins, "_uv", lambda stack, options, resolved=resolved: resolved)
         check(stack)
         assert [line.rpartition(" ")[2] for line in capsys.readouterr().out.splitlines()] == ["3.11", "3.12", "3.13"]
@@ -41,6 +42,18 @@ def test_what_uv_cannot_resolve_is_told_in_its_own_words(tmp_path: Path, monkeyp
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ResolutionError, match="uv is not installed"):
         check(GPU)
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.file)
+def test_a_lock_has_hashes_and_the_versions_of_its_constraints(lock: Stack) -> None:
+    text = (ROOT / lock.file).read_text(encoding="utf-8")
+    constraints = (ROOT / lock.constraints).read_text(encoding="utf-8").splitlines()
+    pins = re.findall(r"^(?!#)(\S.*?) \\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert len(pins) == len(re.findall(r"^[^ #]", text, re.MULTILINE)) > 100
+    assert [pin for pin in pins if pin not in constraints] == []
+    assert {pin.partition("==")[0] for pin in pins}.isdisjoint(lock.left_out)
+    assert "://" not in text
+    assert any(pin.startswith("pytest==") for pin in pins) == (lock.file == "locks/dev.txt")
 
 
 def test_the_cpu_file_leaves_torch_to_pip_and_the_gpu_file_does_not() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, get_args
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from pydantic import BaseModel
@@ -119,32 +119,32 @@ def test_a_service_that_stays_busy_or_asks_for_more_than_a_minute_is_given_up(sc
     assert caught.value.status == 429
 
 
-class Breaking(httpx.MockTransport):
+class Breaking(httpx2.MockTransport):
     """A network whose requests fail with these errors, one after the other, and then are answered."""
 
-    def __init__(self, *errors: httpx.TransportError) -> None:
+    def __init__(self, *errors: httpx2.TransportError) -> None:
         self.errors = list(errors)
         super().__init__(self._answer)
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
         if self.errors:
             raise self.errors.pop(0)
-        return httpx.Response(200, json={"object": "list"})
+        return httpx2.Response(200, json={"object": "list"})
 
 
 def test_only_what_reads_is_sent_again_when_its_connection_breaks(ask: Asker) -> None:
-    broken = httpx.ReadError("reset"), httpx.RemoteProtocolError("Server disconnected")
+    broken = httpx2.ReadError("reset"), httpx2.RemoteProtocolError("Server disconnected")
     assert ask("next_words", "Go", EN, transport=Breaking(*broken)) == {"object": "list"}
     with pytest.raises(AwayError, match=r"broke off \(ReadError: reset\)"):
         ask("next_words", "Go", EN, transport=Breaking(*broken[:1] * 3))
     with pytest.raises(AwayError, match="broke off"):
         ask("post", "/v1/batches", {}, transport=Breaking(broken[0]))
     with pytest.raises(AwayError, match="no service answers"):
-        ask("tokens", transport=Breaking(httpx.ConnectError("refused")))
+        ask("tokens", transport=Breaking(httpx2.ConnectError("refused")))
     assert ask.waits == []
     assert Client.logprobs(None, [[1]]).is_safe and Client.token_logprobs(None, [1], [2]).is_safe
     with pytest.raises(AwayError, match="did not answer within 660 s: give a larger timeout"):
-        ask("tokens", transport=Breaking(httpx.ReadTimeout("")))
+        ask("tokens", transport=Breaking(httpx2.ReadTimeout("")))
 
 
 def test_an_error_has_what_the_service_says_or_tells_another_server_apart(scripted: Scripted, ask: Asker) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.deployments.batch.direct import DirectBatches
@@ -274,15 +274,15 @@ async def test_other_hosts_are_served_by_the_names_that_are_given(service: Stand
         assert status_of(url, host="other.example.com") == 421
 
 
-def handshake(url: str, **headers: str) -> httpx.Response:
+def handshake(url: str, **headers: str) -> httpx2.Response:
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     return post(url, "initialize", about, **headers)
 
 
-def post(url: str, method: str, params: dict[str, Any], **headers: str) -> httpx.Response:
+def post(url: str, method: str, params: dict[str, Any], **headers: str) -> httpx2.Response:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     accepted = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
-    return httpx.post(url, json=body, headers={**accepted, **headers}, trust_env=False)
+    return httpx2.post(url, json=body, headers={**accepted, **headers}, trust_env=False)
 
 
 def status_of(url: str, **headers: str) -> int:

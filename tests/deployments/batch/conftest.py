@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
@@ -67,7 +66,7 @@ def small(tmp_path: Path) -> Iterator[BatchWorld]:
 
 
 @pytest.fixture
-def client(served_in_process: tuple[FastAPI, DirectBatches], small: BatchWorld) -> Iterator[httpx.Client]:
+def client(served_in_process: tuple[FastAPI, DirectBatches], small: BatchWorld) -> Iterator[httpx2.Client]:
     """The service over ``small``, for its first key."""
     app, batches = served_in_process
     batches.service = small.service
@@ -77,14 +76,12 @@ def client(served_in_process: tuple[FastAPI, DirectBatches], small: BatchWorld) 
 
 
 @pytest.fixture
-def other(client: httpx.Client, served_in_process: tuple[FastAPI, DirectBatches]) -> Iterator[httpx.Client]:
+def other(client: httpx2.Client, served_in_process: tuple[FastAPI, DirectBatches]) -> Iterator[httpx2.Client]:
     """The same for another key."""
     with http_client(served_in_process[0], KEYS["other"]) as other:
         yield other
 
 
-def http_client(app: FastAPI, key: str) -> httpx.Client:
-    """Starlette's, which is a client of ``httpx``'s or of its successor."""
-    client: Any = TestClient(app, "http://localhost", headers={"Authorization": f"Bearer {key}"})
-    made: httpx.Client = client
-    return made
+def http_client(app: FastAPI, key: str) -> httpx2.Client:
+    """Starlette's, which is a client of httpx2's."""
+    return TestClient(app, "http://localhost", headers={"Authorization": f"Bearer {key}"})

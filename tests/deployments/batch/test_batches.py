@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import openai.types
 import pytest
@@ -23,17 +23,17 @@ NONE_YET = {"total": 0, "completed": 0, "failed": 0}
 GONE = [{"code": "input_missing", "message": "The input is gone.", "param": None, "line": None}]
 
 
-def create(client: httpx.Client, file_id: str, **fields: Any) -> httpx.Response:
+def create(client: httpx2.Client, file_id: str, **fields: Any) -> httpx2.Response:
     body = {"input_file_id": file_id, "endpoint": CHAT, "completion_window": "24h", **fields}
     return client.post("/v1/batches", json=body)
 
 
-def create_job(client: httpx.Client, items: list[Any] | bytes, **query: Any) -> httpx.Response:
+def create_job(client: httpx2.Client, items: list[Any] | bytes, **query: Any) -> httpx2.Response:
     content = items if isinstance(items, bytes) else json.dumps(items).encode()
     return client.post(JOBS, params=query, files={"file": ("list.json", content)})
 
 
-def listed(client: httpx.Client) -> list[str]:
+def listed(client: httpx2.Client) -> list[str]:
     return [batch["id"] for batch in client.get("/v1/batches").json()["data"]]
 
 
@@ -41,7 +41,7 @@ def change(world: BatchWorld, batch_id: str, **changes: Any) -> None:
     assert world.store.update_batch(batch_id, only_from=OPEN, **changes)
 
 
-def test_a_new_batch_waits_with_what_was_asked_for(client: httpx.Client, small: BatchWorld) -> None:
+def test_a_new_batch_waits_with_what_was_asked_for(client: httpx2.Client, small: BatchWorld) -> None:
     file_id, fields = small.upload(), {"completion_window": "2h", "metadata": {"a": "b"}}
     expiry = {"anchor": "created_at", "seconds": 3600}
     batch = create(client, file_id, output_expires_after=expiry, **fields).json()
@@ -54,7 +54,7 @@ def test_a_new_batch_waits_with_what_was_asked_for(client: httpx.Client, small: 
     assert small.num_changes == 1
 
 
-def test_a_batch_and_a_job_are_shown_in_each_status(client: httpx.Client, small: BatchWorld) -> None:
+def test_a_batch_and_a_job_are_shown_in_each_status(client: httpx2.Client, small: BatchWorld) -> None:
     words = {"validating": "pending", "completed": "completed", "in_progress": "processing", "finalizing": "processing"}
     words["cancelling"] = "processing"
     for status in (*OPEN, *TERMINAL):
@@ -73,7 +73,7 @@ def test_a_batch_and_a_job_are_shown_in_each_status(client: httpx.Client, small:
         assert (shown["error"] is not None) == (shown["status"] == "failed")
 
 
-def test_bad_bodies_are_refused_and_nothing_is_kept(client: httpx.Client, small: BatchWorld) -> None:
+def test_bad_bodies_are_refused_and_nothing_is_kept(client: httpx2.Client, small: BatchWorld) -> None:
     for body, param in [
         (b"", None), (b"{", None), (b"[]", None), (b"{}", "input_file_id"),
         (json.dumps({"input_file_id": "file-1", "endpoint": "x", "completion_window": "24h"}).encode(), "endpoint"),
@@ -88,7 +88,9 @@ def test_bad_bodies_are_refused_and_nothing_is_kept(client: httpx.Client, small:
     assert listed(client) == []
 
 
-def test_a_batch_of_a_file_that_is_not_ones_own_or_no_input_is_refused(client: httpx.Client, small: BatchWorld) -> None:
+def test_a_batch_of_a_file_that_is_not_ones_own_or_no_input_is_refused(
+    client: httpx2.Client, small: BatchWorld
+) -> None:
     for file_id in (small.upload(owner="other"), f"file-{'0' * 32}", "file-ü", "../x", "' or 1=1"):
         assert_error(create(client, file_id), 404, param="input_file_id")
     small.store.add_file(a_file("file-1", owner=OWNER, purpose="batch_output"))
@@ -97,7 +99,7 @@ def test_a_batch_of_a_file_that_is_not_ones_own_or_no_input_is_refused(client: h
 
 
 def test_another_key_finds_no_batch_or_job_and_neither_kind_is_the_other(
-    client: httpx.Client, other: httpx.Client, small: BatchWorld
+    client: httpx2.Client, other: httpx2.Client, small: BatchWorld
 ) -> None:
     batch, job = small.batch()["id"], create_job(client, [ITEM]).json()["id"]
     for as_batch, as_job, one in ((batch, job, other), (job, batch, client), ("batch_0", "batch_%00", client)):
@@ -113,7 +115,7 @@ def test_another_key_finds_no_batch_or_job_and_neither_kind_is_the_other(
 
 
 @pytest.mark.fault(53)
-def test_a_batch_is_cancelled_once_and_a_second_time_is_fine(client: httpx.Client, small: BatchWorld) -> None:
+def test_a_batch_is_cancelled_once_and_a_second_time_is_fine(client: httpx2.Client, small: BatchWorld) -> None:
     batch = small.batch()["id"]
     for _ in range(2):
         cancelled = client.post(f"/v1/batches/{batch}/cancel").json()
@@ -123,7 +125,7 @@ def test_a_batch_is_cancelled_once_and_a_second_time_is_fine(client: httpx.Clien
     assert client.post(f"/v1/batches/{batch}/cancel").json()["status"] == "cancelled"
 
 
-def test_a_batch_that_ended_cannot_be_cancelled(client: httpx.Client, small: BatchWorld) -> None:
+def test_a_batch_that_ended_cannot_be_cancelled(client: httpx2.Client, small: BatchWorld) -> None:
     for status in ("finalizing", "completed", "failed", "expired"):
         batch = small.batch_of([], status=status)
         error = assert_error(client.post(f"/v1/batches/{batch.id}/cancel"), 409, code="batch_ended")
@@ -131,7 +133,7 @@ def test_a_batch_that_ended_cannot_be_cancelled(client: httpx.Client, small: Bat
 
 
 def test_the_number_of_open_batches_is_bounded_for_one_key_and_for_all(
-    client: httpx.Client, other: httpx.Client, small: BatchWorld
+    client: httpx2.Client, other: httpx2.Client, small: BatchWorld
 ) -> None:
     file_id = small.upload()
     batches = [create(client, file_id).json()["id"] for _ in range(FEW.max_open_per_key)]
@@ -147,7 +149,7 @@ def test_the_number_of_open_batches_is_bounded_for_one_key_and_for_all(
     assert create(client, file_id).status_code == 200
 
 
-def test_the_file_of_an_open_batch_stays(client: httpx.Client, small: BatchWorld) -> None:
+def test_the_file_of_an_open_batch_stays(client: httpx2.Client, small: BatchWorld) -> None:
     file_id = small.upload()
     batch = small.batch(file_id=file_id)["id"]
     error = assert_error(client.delete(f"/v1/files/{file_id}"), 409, code="file_in_use")
@@ -177,7 +179,7 @@ def test_no_file_goes_while_a_batch_is_made_of_it(tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_is_an_error_of_its_own(
-    client: httpx.Client, small: BatchWorld, caplog: pytest.LogCaptureFixture
+    client: httpx2.Client, small: BatchWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     damaged, whole = small.batch()["id"], small.batch()["id"]
     with another_program(small.settings.resolved_database()) as connection:
@@ -191,7 +193,7 @@ def test_a_damaged_record_is_an_error_of_its_own(
 
 
 class TestJobs:
-    def test_a_job_keeps_its_list_as_lines_of_a_batch(self, client: httpx.Client, small: BatchWorld) -> None:
+    def test_a_job_keeps_its_list_as_lines_of_a_batch(self, client: httpx2.Client, small: BatchWorld) -> None:
         response = create_job(client, [ITEM, ITEM], max_tokens=5, vocab_lang="es", vocab_n_words=100)
         job = response.json()
         told = {"message": "The job was taken and waits for its turn.", "object": "batch.job", "status": "pending"}
@@ -206,7 +208,7 @@ class TestJobs:
         body = {**ITEM, "model": MODEL, "max_tokens": 5, "vocab_lang": "es", "vocab_n_words": 100}
         assert [line["body"] for line in lines] == [body, body]
 
-    def test_the_results_of_a_job_are_there_when_it_has_ended(self, client: httpx.Client, small: BatchWorld) -> None:
+    def test_the_results_of_a_job_are_there_when_it_has_ended(self, client: httpx2.Client, small: BatchWorld) -> None:
         job = create_job(client, [ITEM] * 3).json()["id"]
         assert_error(client.get(f"{JOBS}/{job}/results"), 409, code="job_not_finished")
         change(small, job, status="in_progress", total=3, completed=1, failed=1)
@@ -219,7 +221,7 @@ class TestJobs:
         assert (ended["status"], ended["finished_at"]) == ("completed", NOW + 5)
         assert ended["message"] == "The job has ended: 3 of 3 requests, 1 with an error."
 
-    def test_a_job_that_failed_says_why(self, client: httpx.Client, small: BatchWorld) -> None:
+    def test_a_job_that_failed_says_why(self, client: httpx2.Client, small: BatchWorld) -> None:
         job = create_job(client, [ITEM]).json()["id"]
         change(small, job, status="failed", failed_at=NOW + 9, in_progress_at=NOW + 5, errors=GONE)
         error = assert_error(client.get(f"{JOBS}/{job}/results"), 409, code="input_missing")
@@ -228,7 +230,7 @@ class TestJobs:
         assert shown["error"] == {"message": "The input is gone.", "code": "input_missing"}
         assert (shown["message"], shown["started_at"], shown["finished_at"]) == ("The input is gone.", NOW + 5, NOW + 9)
 
-    def test_a_bad_job_is_refused_by_name_and_nothing_is_kept(self, client: httpx.Client, small: BatchWorld) -> None:
+    def test_a_bad_job_is_refused_by_name_and_nothing_is_kept(self, client: httpx2.Client, small: BatchWorld) -> None:
         for items, query, param in [
             (b"{}", {}, "file"), ([ITEM] * 6, {}, "file"), ([ITEM], {"max_tokens": "many"}, "max_tokens"),
         ]:  # fmt: skip
@@ -236,7 +238,7 @@ class TestJobs:
         assert small.num_contents() == 0
         assert small.store.open_batches() == []
 
-    def test_the_key_in_the_query_is_no_parameter(self, client: httpx.Client) -> None:
+    def test_the_key_in_the_query_is_no_parameter(self, client: httpx2.Client) -> None:
         del client.headers["authorization"]
         assert create_job(client, [ITEM], token=KEY, max_tokens=5).status_code == 200
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 from openai.types import FileDeleted, FileObject
@@ -16,15 +16,15 @@ from tests.deployments.front import assert_error
 ANCHOR, SECONDS = "expires_after[anchor]", "expires_after[seconds]"
 
 
-def upload(client: httpx.Client, content: bytes = b"x\n", **fields: str) -> httpx.Response:
+def upload(client: httpx2.Client, content: bytes = b"x\n", **fields: str) -> httpx2.Response:
     return client.post("/v1/files", files={"file": ("in.jsonl", content)}, data={"purpose": "batch", **fields})
 
 
-def listed(client: httpx.Client, query: str = "") -> list[str]:
+def listed(client: httpx2.Client, query: str = "") -> list[str]:
     return [file["id"] for file in client.get(f"/v1/files{query}").json()["data"]]
 
 
-def test_files_live_as_openais_do(client: httpx.Client, small: BatchWorld) -> None:
+def test_files_live_as_openais_do(client: httpx2.Client, small: BatchWorld) -> None:
     files = openai.OpenAI(
         base_url="http://localhost/v1", api_key=client.headers["authorization"][7:], http_client=client
     ).files
@@ -48,7 +48,7 @@ def test_files_live_as_openais_do(client: httpx.Client, small: BatchWorld) -> No
 
 
 def test_files_come_in_pages_in_both_orders_and_by_purpose(
-    client: httpx.Client, other: httpx.Client, small: BatchWorld
+    client: httpx2.Client, other: httpx2.Client, small: BatchWorld
 ) -> None:
     ids = [upload(client).json()["id"] for _ in range(3)]
     output = small.end(small.batch(file_id=ids[0])["id"])
@@ -60,7 +60,7 @@ def test_files_come_in_pages_in_both_orders_and_by_purpose(
     assert other.get("/v1/files").json() == empty
 
 
-def test_a_bad_query_of_a_list_is_refused_by_name(client: httpx.Client) -> None:
+def test_a_bad_query_of_a_list_is_refused_by_name(client: httpx2.Client) -> None:
     for path in ("files", "batches"):
         for query, param in [
             ("limit=x", "limit"), ("limit=0", "limit"), ("limit=-1", "limit"), ("limit=10001", "limit"),
@@ -72,7 +72,7 @@ def test_a_bad_query_of_a_list_is_refused_by_name(client: httpx.Client) -> None:
     assert_error(client.get("/v1/batches?limit=101"), 400, param="limit")
 
 
-def test_a_bad_form_is_refused_by_name(client: httpx.Client, small: BatchWorld) -> None:
+def test_a_bad_form_is_refused_by_name(client: httpx2.Client, small: BatchWorld) -> None:
     """``test_uploads`` has what is no form at all."""
     assert_error(client.post("/v1/files", data={"purpose": "batch"}), 415)
     assert_error(client.post("/v1/files", files={"file": b"x"}), 400, param="purpose")
@@ -91,7 +91,9 @@ def test_a_bad_form_is_refused_by_name(client: httpx.Client, small: BatchWorld) 
     assert small.num_contents() == 0
 
 
-def test_the_files_of_a_key_are_bounded_together(client: httpx.Client, other: httpx.Client, small: BatchWorld) -> None:
+def test_the_files_of_a_key_are_bounded_together(
+    client: httpx2.Client, other: httpx2.Client, small: BatchWorld
+) -> None:
     def is_full() -> bool:
         response = upload(client, b"x" * 50_001)
         if response.status_code != 200:
@@ -157,7 +159,7 @@ def test_an_upload_for_which_there_is_no_room_ends_at_once(small: BatchWorld) ->
 
 
 def test_a_file_that_is_not_ones_own_is_not_found_and_stays(
-    client: httpx.Client, other: httpx.Client, small: BatchWorld
+    client: httpx2.Client, other: httpx2.Client, small: BatchWorld
 ) -> None:
     theirs = upload(other, jsonl()).json()["id"]
     for file_id in (theirs, f"file-{'0' * 32}", "file-%00", "..%2Fin.jsonl", "x", "x" * 64, "file-%C3%A4"):
@@ -168,7 +170,7 @@ def test_a_file_that_is_not_ones_own_is_not_found_and_stays(
 
 
 def test_a_file_whose_contents_are_gone_is_not_found_and_one_that_is_cut_short_our_fault(
-    client: httpx.Client, small: BatchWorld
+    client: httpx2.Client, small: BatchWorld
 ) -> None:
     file_id = upload(client, b"all of it").json()["id"]
     small.files.child(file_id).write([b"all of"])
@@ -178,7 +180,7 @@ def test_a_file_whose_contents_are_gone_is_not_found_and_one_that_is_cut_short_o
 
 
 def test_contents_without_a_record_do_not_stay(
-    client: httpx.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch
+    client: httpx2.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(small.store, "add_file", raising(RuntimeError("no answer")))
     assert upload(client).status_code == 500
@@ -186,7 +188,7 @@ def test_contents_without_a_record_do_not_stay(
 
 
 def test_a_file_is_deleted_even_if_its_contents_stay(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: httpx2.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     file_id = upload(client).json()["id"]
     monkeypatch.setattr(Location, "delete", raising(StorageError("read-only file system")))
@@ -196,7 +198,7 @@ def test_a_file_is_deleted_even_if_its_contents_stay(
 
 @pytest.mark.fault(47)
 def test_where_nothing_can_be_written_nothing_is_promised(
-    client: httpx.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: httpx2.Client, small: BatchWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Row 47 of the faults."""
     monkeypatch.setattr(PartialFile, "write", raising(StorageError("no space left on device")))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
-import httpx
+import httpx2
 import openai
 import pytest
 from ray.exceptions import ActorDiedError, RayActorError
@@ -54,7 +54,7 @@ class TestServer:
         file_id = roomy.upload(b"x" * (FEW_BYTES + 1))
         read = Location.read
         monkeypatch.setattr(Location, "read", lambda file, at, most: read(file, at, most) if at == 0 else b"")
-        with pytest.raises(httpx.RemoteProtocolError):
+        with pytest.raises(httpx2.RemoteProtocolError):
             front.get(f"/v1/files/{file_id}/content")
 
     def test_a_file_that_is_too_large_is_refused_and_the_client_learns_why(self, front: Front) -> None:
@@ -92,7 +92,7 @@ class TestHandle:
 
     def test_a_fault_of_ours_names_the_request_id_and_only_the_log_knows_why(
         self,
-        client: httpx.Client,
+        client: httpx2.Client,
         small: BatchWorld,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
@@ -108,7 +108,7 @@ class TestHandle:
             caplog.clear()
 
     def test_a_deployment_that_is_away_is_no_capacity_and_what_should_not_come_our_fault(
-        self, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+        self, client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for error, status in (
             (RayActorError(), 503),

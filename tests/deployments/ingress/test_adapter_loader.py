@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from ray.exceptions import ActorDiedError
 
@@ -39,7 +39,7 @@ class Service(StandIn):
         self.answers: list[Any] = [None, None]
         self.methods: list[str] = []
         self.seen: list[dict[str, Registered]] = []
-        self.clients: list[httpx.AsyncClient] = []
+        self.clients: list[httpx2.AsyncClient] = []
 
     async def call_all(self, method: str, *arguments: Any) -> list[Any]:
         await asyncio.sleep(0)
@@ -47,10 +47,10 @@ class Service(StandIn):
         self.seen.append(self.register.read())
         return self.answers if method == PRELOAD else [None, None]
 
-    async def load(self, name: str, source: Path | str, *, of: int = 0, **fields: Any) -> httpx.Response:
+    async def load(self, name: str, source: Path | str, *, of: int = 0, **fields: Any) -> httpx2.Response:
         return await self.clients[of].post(LOAD, json={"lora_name": name, "lora_path": str(source), **fields})
 
-    async def unload(self, name: str) -> httpx.Response:
+    async def unload(self, name: str) -> httpx2.Response:
         return await self.clients[1].post(UNLOAD, json={"lora_name": name})
 
     @property
@@ -78,7 +78,9 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
         yield service
 
 
-def refused(answer: httpx.Response, status: int = 400, code: str | None = None, param: str | None = "lora_path") -> str:
+def refused(
+    answer: httpx2.Response, status: int = 400, code: str | None = None, param: str | None = "lora_path"
+) -> str:
     """Why nothing was loaded or unloaded, in one line."""
     message: str = assert_error(answer, status, param=param, code=code)["message"]
     assert "\n" not in message

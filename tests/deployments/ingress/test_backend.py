@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import psutil
 import pytest
@@ -196,7 +196,7 @@ def test_a_client_who_leaves_does_not_wait_for_a_list_any_more(front: Front) -> 
     def num_waiting() -> int:
         return int(handle.count_waiting.remote().result(timeout_s=10))
 
-    with front.client() as client, pytest.raises(httpx.ReadTimeout):
+    with front.client() as client, pytest.raises(httpx2.ReadTimeout):
         client.post(CHAT, json=chat_body(vocab_lang="endless", vocab_n_words=10), timeout=2)
     assert handle.num_begun.remote().result(timeout_s=10) == 1
     wait_until(lambda: num_waiting() == 0, timeout_s=10)
@@ -319,7 +319,7 @@ def session_logs() -> dict[Path, bytes]:
 
 def session_metrics() -> bytes:
     [node] = ray.nodes()
-    return httpx.get(f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics").content
+    return httpx2.get(f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics").content
 
 
 def is_logged(beginning: str, line: bytes) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import docx as word
-import httpx
+import httpx2
 import psutil
 from docx.oxml.ns import qn
 from docx.shared import Mm, Pt
@@ -40,13 +40,13 @@ READ = "/v1/vocabularies/read"
 WOLF = "The Wolf came.\r\n\r\n \nA wolf’s wolf ran in front of\tme.\u2028It ran."
 
 
-def made(front: Front, **fields: Any) -> httpx.Response:
+def made(front: Front, **fields: Any) -> httpx2.Response:
     answer = front.post(DOCUMENTS, {"text": WOLF, **fields})
     assert answer.status_code == 200, answer.text
     return answer
 
 
-def opened(answer: httpx.Response) -> Any:
+def opened(answer: httpx2.Response) -> Any:
     return word.Document(io.BytesIO(answer.content))
 
 
@@ -130,7 +130,7 @@ def test_any_characters_of_a_text_come_back(front: Front) -> None:
     assert paragraph.text == text
 
 
-def sent(front: Front, data: bytes, name: str = "story") -> httpx.Response:
+def sent(front: Front, data: bytes, name: str = "story") -> httpx2.Response:
     with front.client() as client:
         return client.post(PATH, params={"name": name}, content=data)
 
@@ -219,11 +219,11 @@ def test_no_error_of_a_reader_is_passed_on(front: Front) -> None:
 
 
 @asynccontextmanager
-async def limited(**limits: float) -> AsyncIterator[Callable[..., Awaitable[httpx.Response]]]:
+async def limited(**limits: float) -> AsyncIterator[Callable[..., Awaitable[httpx2.Response]]]:
     """An application with these limits, as a function that posts a file to it."""
     async with client_of(limits=Limits(**limits), keys=KEY_SETTINGS) as client:
 
-        async def post(data: bytes, key: str = KEY) -> httpx.Response:
+        async def post(data: bytes, key: str = KEY) -> httpx2.Response:
             return await client.post(PATH, content=data, headers={"Authorization": f"Bearer {key}"})
 
         yield post

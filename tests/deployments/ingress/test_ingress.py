@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import httpx
+import httpx2
 import openai
 import pytest
 from ray import serve
@@ -76,7 +76,7 @@ class Replies:
         return 2048
 
 
-def over(replies: Replies, **settings: Any) -> tuple[Handle, httpx.AsyncClient]:
+def over(replies: Replies, **settings: Any) -> tuple[Handle, httpx2.AsyncClient]:
     """A handle of the replica, and a client of the front over it."""
     handle: Any = Handle(replies)
     return handle, client_of(
@@ -191,7 +191,7 @@ def test_a_service_is_ready_by_what_is_known_of_its_replicas_and_the_controller_
 
 
 async def test_a_replica_is_asked_once_for_its_context_and_only_where_one_runs() -> None:
-    async def lengths(client: httpx.AsyncClient) -> list[int | None]:
+    async def lengths(client: httpx2.AsyncClient) -> list[int | None]:
         return [(await client.get(f"/v1/models/{MODEL}")).json().get("max_model_len") for _ in range(2)]
 
     replies = Replies()

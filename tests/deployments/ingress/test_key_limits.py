@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.routing import Route
 
@@ -31,24 +31,24 @@ KEYS = {
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
+async def client() -> AsyncIterator[httpx2.AsyncClient]:
     async with client_of(keys=KEYS) as client:
         yield client
 
 
-async def chat(client: httpx.AsyncClient, key: str, **fields: Any) -> httpx.Response:
+async def chat(client: httpx2.AsyncClient, key: str, **fields: Any) -> httpx2.Response:
     return await client.post(CHAT, headers={"X-API-Key": key}, json=chat_body(**fields))
 
 
-async def get(client: httpx.AsyncClient, path: str, key: str) -> httpx.Response:
+async def get(client: httpx2.AsyncClient, path: str, key: str) -> httpx2.Response:
     return await client.get(path, headers={"X-API-Key": key})
 
 
-def rates_of(response: httpx.Response) -> dict[str, str]:
+def rates_of(response: httpx2.Response) -> dict[str, str]:
     return {name: value for name, value in response.headers.items() if name.startswith("x-ratelimit-")}
 
 
-async def test_requests_beyond_the_rate_are_refused_and_told_when_to_come_back(client: httpx.AsyncClient) -> None:
+async def test_requests_beyond_the_rate_are_refused_and_told_when_to_come_back(client: httpx2.AsyncClient) -> None:
     answers = [await get(client, "/v1/models", "few"), await chat(client, "few", n=-1), await chat(client, "few")]
     assert [answer.status_code for answer in answers] == [200, 400, 200]
     assert [rates_of(answer)["x-ratelimit-remaining-requests"] for answer in answers] == ["2", "1", "0"]
@@ -68,7 +68,7 @@ async def test_requests_beyond_the_rate_are_refused_and_told_when_to_come_back(c
     assert (await client.get("/health")).status_code == 200
 
 
-async def test_tokens_are_those_that_a_chat_may_take(client: httpx.AsyncClient) -> None:
+async def test_tokens_are_those_that_a_chat_may_take(client: httpx2.AsyncClient) -> None:
     first = await chat(client, "cheap", text=TEXT, max_tokens=400)
     assert first.status_code == 200
     assert rates_of(first)["x-ratelimit-remaining-tokens"] == str(1000 - 400 - 105)
@@ -104,7 +104,7 @@ async def test_what_each_route_may_take_is_charged_to_the_tokens_of_its_key() ->
         assert rate - int(rates_of(answer)["x-ratelimit-remaining-tokens"]) == cost, path
 
 
-async def test_a_request_that_the_rate_never_allows_names_what_to_make_smaller(client: httpx.AsyncClient) -> None:
+async def test_a_request_that_the_rate_never_allows_names_what_to_make_smaller(client: httpx2.AsyncClient) -> None:
     for path, fields, param in (
         (CHAT, {"max_tokens": 100, "best_of": 10, "vocab": {"lang": "en"}}, "max_tokens"),
         (LOGPROBS, {"prompt": [list(range(1000)), [3]]}, "prompt"),
@@ -145,8 +145,8 @@ async def test_every_route_is_for_its_part_of_the_service_alone() -> None:
     routes = {route.path: route.methods for route in app.routes if isinstance(route, Route)}
     assert routes.keys() == set.union(*PARTS.values())
     refused: dict[str, dict[str, set[str]]] = {"chat": {}, "batches": {}}
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    transport = httpx2.ASGITransport(app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for path, methods in routes.items():
             asked = re.sub(r"{[a-z_]+(:path)?}", "x", path)
             for key, method in itertools.product(keys, (methods or set()) - {"HEAD"}):

@@ -3,7 +3,7 @@ the graph. What else the readers of chats, completions, rows and tokens refuse i
 
 from typing import Any, get_args
 
-import httpx
+import httpx2
 
 from deployments.contract import Tool
 from deployments.protocol.documents import MAX_PARAGRAPHS
@@ -74,7 +74,7 @@ BUSY: Refusal = (503, None, "overloaded")
 BROKEN: Refusal = (500, None, "internal_error")
 
 
-def client(backend: StandIn | None = None, key: str | None = KEY) -> httpx.AsyncClient:
+def client(backend: StandIn | None = None, key: str | None = KEY) -> httpx2.AsyncClient:
     return client_of(backend, key=key, keys={"default": Key(operator=True)})
 
 

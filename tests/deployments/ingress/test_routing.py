@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from deployments.ingress.app import create_app
@@ -90,7 +90,7 @@ async def test_no_more_requests_to_some_paths_at_once_than_configured() -> None:
     backend = StandIn()
     async with client_of(backend, **SMALL) as client:
 
-        def ask(key: str, path: str = CHAT, text: str = "please stall") -> asyncio.Task[httpx.Response]:
+        def ask(key: str, path: str = CHAT, text: str = "please stall") -> asyncio.Task[httpx2.Response]:
             body = chat_body(text) if path == CHAT else completion_body(text)
             return asyncio.create_task(client.post(path, headers={"X-API-Key": key}, json=body))
 

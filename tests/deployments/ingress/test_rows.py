@@ -4,7 +4,7 @@ import base64
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -17,7 +17,7 @@ SCORES = "/v1/token_logprobs"
 TOKENS = "/v1/tokens"
 
 
-def rows_of(answer: httpx.Response) -> Any:
+def rows_of(answer: httpx2.Response) -> Any:
     shape = [int(number) for number in answer.headers["x-wordbound-shape"].split(",")]
     return np.frombuffer(answer.content, answer.headers["x-wordbound-dtype"]).reshape(shape)
 
@@ -77,7 +77,7 @@ async def test_rows_that_cannot_be_held_are_refused_before_they_come() -> None:
 @pytest.mark.parametrize("wish", ["please fail", "please refuse", "please stall"])
 def test_rows_that_fail_later_are_cut_off_and_those_of_a_client_that_left_are_ended(front: Front, wish: str) -> None:
     for more in ({}, {"top_logprobs": 2}):
-        fault = httpx.ReadTimeout if wish == "please stall" else httpx.RemoteProtocolError
+        fault = httpx2.ReadTimeout if wish == "please stall" else httpx2.RemoteProtocolError
         with front.client() as client, pytest.raises(fault):
             client.post(LOGPROBS, json={"prompt": ["a", "b", wish], **more}, timeout=1)
     wait_until(lambda: all(call.is_closed for call in front.backend.calls))

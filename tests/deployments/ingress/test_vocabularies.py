@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from deployments.contract import VocabularySpec
@@ -89,7 +89,7 @@ def test_a_report_has_the_bytes_of_the_command_line(
 
 
 @pytest.fixture
-async def school(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def school(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of a service with lists of its own."""
     (tmp_path / "en_school.txt").write_text("the\ncat\nsat\nconcatenate\nCatherine\n", encoding="utf-8")
     (tmp_path / "en_cefr-j.csv").write_text("word,level,forms\nthe,A1,\nsit,A2,sat\n", encoding="utf-8")
@@ -97,7 +97,7 @@ async def school(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_all_lists_are_named_with_where_they_come_from(school: httpx.AsyncClient) -> None:
+async def test_all_lists_are_named_with_where_they_come_from(school: httpx2.AsyncClient) -> None:
     listed = (await school.get(LISTS)).json()["data"]
     names = [one["id"] for one in listed if one["kind"] != "level"]
     assert names == sorted(names)
@@ -117,7 +117,7 @@ async def test_all_lists_are_named_with_where_they_come_from(school: httpx.Async
 
 
 async def test_words_are_told_a_page_at_a_time_and_looked_for_by_their_beginning_first(
-    school: httpx.AsyncClient,
+    school: httpx2.AsyncClient,
 ) -> None:
     async def words(**query: Any) -> Any:
         return (await school.get(f"{LISTS}/en_school/words", params=query)).json()
@@ -134,7 +134,7 @@ async def test_words_are_told_a_page_at_a_time_and_looked_for_by_their_beginning
     assert len((await school.get(WORDS)).json()["data"]) == 100
 
 
-async def test_lists_are_asked_for_by_language_tags(school: httpx.AsyncClient) -> None:
+async def test_lists_are_asked_for_by_language_tags(school: httpx2.AsyncClient) -> None:
     words = {tag: (await school.get(f"{LISTS}/{tag}/words?limit=3")).json() for tag in ("no", "nb", "NB-no", "zh-TW")}
     assert words["no"] == words["nb"] == words["NB-no"]
     assert (words["no"]["id"], words["zh-TW"]["id"]) == ("nb", "zh-Hant")
@@ -150,7 +150,7 @@ async def test_lists_are_asked_for_by_language_tags(school: httpx.AsyncClient) -
         assert says in refused.json()["error"]["message"]
 
 
-async def test_every_vocabulary_of_a_request_can_be_checked_against(school: httpx.AsyncClient, tmp_path: Path) -> None:
+async def test_every_vocabulary_of_a_request_can_be_checked_against(school: httpx2.AsyncClient, tmp_path: Path) -> None:
     async def missing(vocab: dict[str, Any] | None, text: str = "The xyzzy sat", **fields: Any) -> list[str]:
         body = {"text": text, **({} if vocab is None else {"vocab": vocab}), **fields}
         return [word["word"] for word in (await school.post(CHECK, json=body)).json()["not_allowed"]]
@@ -181,7 +181,7 @@ async def test_every_vocabulary_of_a_request_can_be_checked_against(school: http
     assert report["new_words"] == [{"word": "zebra", "count": 1}]
 
 
-async def test_a_prompts_words_count_in_a_check_and_are_named(school: httpx.AsyncClient) -> None:
+async def test_a_prompts_words_count_in_a_check_and_are_named(school: httpx2.AsyncClient) -> None:
     vocab: dict[str, Any] = {"lang": "en_school", "prompt_words": "Write a short story about the map and a wolf."}
     report = (await school.post(CHECK, json={"text": "Maps and a wolf", "vocab": vocab})).json()
     assert [(word["word"], word["reason"]) for word in report["allowed"]] == [("Maps", "added"), ("wolf", "added")]
@@ -192,7 +192,7 @@ async def test_a_prompts_words_count_in_a_check_and_are_named(school: httpx.Asyn
     assert "prompt_words" not in (await school.post(CHECK, json={"text": "the", "vocab": vocab})).json()
 
 
-async def test_a_list_that_cannot_be_read_is_an_error(school: httpx.AsyncClient, tmp_path: Path) -> None:
+async def test_a_list_that_cannot_be_read_is_an_error(school: httpx2.AsyncClient, tmp_path: Path) -> None:
     (tmp_path / "broken.txt").write_bytes(b"\xff")
     broken = await school.get(f"{LISTS}/broken/words")
     assert_error(broken, 400, param="vocab_lang", code="invalid_vocabulary")

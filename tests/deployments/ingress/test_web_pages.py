@@ -4,7 +4,7 @@ that resolve to loopback, against a service whose key everyone knows."""
 from itertools import product
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from deployments.settings.keys import Key, digest_of
@@ -16,7 +16,7 @@ PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-He
 ALLOWED = "access-control-allow-origin"
 
 
-def client_of_page(*origins: str) -> httpx.AsyncClient:
+def client_of_page(*origins: str) -> httpx2.AsyncClient:
     client = client_of(cors_origins=origins)
     client.headers["Origin"] = PAGE
     return client
@@ -76,7 +76,7 @@ FOREIGN = [
 ]  # fmt: skip
 
 
-def demo(key: str = DEMO_TOKEN, *, origins: tuple[str, ...] = (), **settings: Any) -> httpx.AsyncClient:
+def demo(key: str = DEMO_TOKEN, *, origins: tuple[str, ...] = (), **settings: Any) -> httpx2.AsyncClient:
     client = client_of(key=key, secret_token=key, demo=True, cors_origins=origins, **settings)
     client.base_url = "http://127.0.0.1:8000"
     return client

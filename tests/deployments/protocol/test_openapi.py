@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -163,8 +163,8 @@ def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_pa
 @pytest.mark.parametrize("is_public", [True, False])
 async def test_a_setting_opens_the_page_and_its_files_to_everyone(is_public: bool) -> None:
     settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, public_docs=is_public)
-    transport = httpx.ASGITransport(app=create_app(settings, StandIn()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    transport = httpx2.ASGITransport(app=create_app(settings, StandIn()))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert {(await client.get(path)).status_code for path in ASSETS} == {200 if is_public else 401}
         assert {(await client.get(path, params={"token": KEY})).status_code for path in ASSETS} == {200}
         assert (await client.get("/v1/models")).status_code == 401

@@ -12,7 +12,7 @@ from tests.pages import ROOT
 from tests.wordbound.cli.conftest import StandInService, assert_refused, closed_port, run
 from wordbound.cli import COMMANDS, DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT
 
-HEAVY = ("numba", "numpy", "simplemma", "tokenizers", "httpx", "rich", "vocab")
+HEAVY = ("numba", "numpy", "simplemma", "tokenizers", "httpx2", "rich", "vocab")
 """What the help of all commands has no use for."""
 WRITE = ("write", "Go", "--lang", "en", "--words", "1000")
 
@@ -114,7 +114,7 @@ try: main()
 finally:
     sys.setprofile(None)
     ours = sorted(file for file in entered if file.split(os.sep)[0] in ("vocab", "wordbound", "deployments"))
-    print("httpx" in sys.modules, *ours, file=sys.stderr)
+    print("httpx2" in sys.modules, *ours, file=sys.stderr)
 """
 
 

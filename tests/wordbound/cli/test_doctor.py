@@ -3,10 +3,12 @@
 import http.server
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NoReturn
 
 import httpx2
@@ -55,6 +57,7 @@ class World:
         packages: Mapping[str, str] = ON_CPU,
         plugins: tuple[str, ...] = ("wordbound",),
         allowed: str | None = None,
+        importable: Mapping[str, list[str]] = MappingProxyType({}),
         gpus: tuple[str, ...] = (),
         free: int = 24,
         shared: int | None = 2 * GIB,
@@ -72,6 +75,7 @@ class World:
         patch.setattr("importlib.metadata.requires", lambda _: REQUIRED)
         registered = [SimpleNamespace(name=name) for name in plugins]
         patch.setattr("importlib.metadata.entry_points", lambda group: registered)
+        patch.setattr("importlib.metadata.packages_distributions", lambda: importable)
         patch.delenv("VLLM_PLUGINS", raising=False)
         if allowed is not None:
             patch.setenv("VLLM_PLUGINS", allowed)
@@ -164,6 +168,11 @@ MACHINES: list[tuple[dict[str, Any], str]] = [
     ({"allowed": "other,wordbound"}, "ok    vLLM's plugin is registered"),
     ({"allowed": "other"}, "fail  VLLM_PLUGINS=other keeps vLLM from loading our plugin\n      -> add wordbound"),
     ({"allowed": ""}, "fail  VLLM_PLUGINS= keeps vLLM"),
+    # Another package may have a name of ours.
+    (
+        {"importable": {"vocab": ["wordbound", "vocab-tools"]}},
+        "note  vocab-tools has a package `vocab` too: one of the two overwrites the other's files\n      -> install",
+    ),
     # Weights fit or do not.
     ({**ON_H100, "weights": 54}, "ok    the weights take 54.0 GiB as stored, and the GPU has 79.6 GiB"),
     (
@@ -191,6 +200,17 @@ def test_each_machine_is_told_what_it_has_and_lacks(world: World) -> None:
         if f"\n{line}" not in (report := world.report()):
             wrong.append((machine, line, report))
     assert wrong == []
+
+
+def test_a_folder_that_is_imported_in_place_of_ours_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "deployments"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    program = f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; from wordbound.cli import main; main()"
+    command = [sys.executable, "-c", program, "doctor"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert f"fail  `import deployments` finds {folder}, not {ROOT / 'deployments'}\n      -> rename" in done.stdout
+    assert "`import vocab`" not in done.stdout
 
 
 def test_the_pythons_of_the_package_are_supported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

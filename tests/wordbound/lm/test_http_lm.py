@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import torch
 
@@ -135,4 +135,4 @@ def test_what_is_wrong_with_the_service_is_told(served: Served) -> None:
     with HTTPLM(request_timeout=0.5) as model, pytest.raises(ServiceError, match="larger timeout"):
         model.next_token_logprobs_sync(STALL)
     with pytest.raises(ServiceError, match="status 502"):
-        HTTPLM(transport=httpx.MockTransport(lambda _: httpx.Response(502, text="<html>")))
+        HTTPLM(transport=httpx2.MockTransport(lambda _: httpx2.Response(502, text="<html>")))

