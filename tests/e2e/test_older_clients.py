@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.checker import assert_only_listed_words
@@ -42,15 +42,15 @@ class Client:
     """One of the wordlist server's clients."""
 
     def __init__(self, service: Service) -> None:
-        self.http = httpx.Client(base_url=service.url, timeout=TIMEOUT_S, headers={"Authorization": f"Bearer {KEY}"})
+        self.http = httpx2.Client(base_url=service.url, timeout=TIMEOUT_S, headers={"Authorization": f"Bearer {KEY}"})
         self.openai = service.client
         self.model: str = self.http.get("/v1/models").json()["data"][0]["id"]
         ASKED.update(one[0]["content"] for one in (MESSAGES, LONG))
 
-    def chat(self, messages: Any = MESSAGES, **fields: Any) -> httpx.Response:
+    def chat(self, messages: Any = MESSAGES, **fields: Any) -> httpx2.Response:
         return self.http.post("/v1/chat/completions", json={"model": self.model, "messages": messages, **fields})
 
-    def create(self, items: Any, **parameters: Any) -> httpx.Response:
+    def create(self, items: Any, **parameters: Any) -> httpx2.Response:
         return self.http.post(JOBS, params=parameters, files={"file": ("in.json", json.dumps(items).encode())})
 
     def ended(self, job_id: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Client:
             assert job["status"] in ("pending", "processing") and time.monotonic() < deadline, job
             time.sleep(0.5)
 
-    def results(self, job_id: str) -> httpx.Response:
+    def results(self, job_id: str) -> httpx2.Response:
         return self.http.get(f"{JOBS}/{job_id}/results")
 
 
@@ -79,8 +79,8 @@ def test_the_start_says_which_clients_are_served_and_why(old: Service) -> None:
 def test_a_key_is_needed_and_its_refusal_is_a_403(old: Service, service: Service) -> None:
     for one, status in ((old, 403), (service, 401)):
         for headers in ({}, {"Authorization": "Bearer wrong"}):
-            assert httpx.get(f"{one.url}/v1/models", headers=headers, timeout=60).status_code == status
-        assert httpx.get(f"{one.url}/v1/models?token={KEY}", timeout=60).status_code == 200
+            assert httpx2.get(f"{one.url}/v1/models", headers=headers, timeout=60).status_code == status
+        assert httpx2.get(f"{one.url}/v1/models?token={KEY}", timeout=60).status_code == 200
         [card] = Client(one).http.get("/v1/models").json()["data"]
         assert (card["object"], card["owned_by"]) == ("model", "owner" if one is old else "wordbound")
 
@@ -88,7 +88,7 @@ def test_a_key_is_needed_and_its_refusal_is_a_403(old: Service, service: Service
 def test_the_metrics_of_the_node_are_on_the_services_port_by_a_setting(old: Service, service: Service) -> None:
     read = Client(old).http.get("/metrics")
     assert (read.status_code, "# TYPE ray_" in read.text) == (200, True)
-    assert httpx.get(f"{old.url}/metrics", timeout=60).status_code == 403
+    assert httpx2.get(f"{old.url}/metrics", timeout=60).status_code == 403
     assert Client(service).http.get("/metrics").status_code == 404
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from deployments.contract import Decoding
@@ -39,7 +39,7 @@ CHATS: list[tuple[dict[str, Any], int, Decoding]] = [
 """Fields of a chat to the wordlist server's clients' service, and the tokens and decoding of its request."""
 
 
-async def ask(path: str = CHAT, body: dict[str, Any] | None = None, **settings: Any) -> tuple[httpx.Response, StandIn]:
+async def ask(path: str = CHAT, body: dict[str, Any] | None = None, **settings: Any) -> tuple[httpx2.Response, StandIn]:
     backend = StandIn()
     async with client_of(backend, key=KEY, **settings) as client:
         return await client.post(path, json=chat_body() if body is None else body), backend
