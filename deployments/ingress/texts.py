@@ -76,7 +76,7 @@ def add_texts(
     async def generate(request: Request) -> Response:
         """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
         chat = await read(request, partial(read_generate, chats=chats))
-        # A list'ed text has no words but those of its list.
+        # The prompt may hold any words, and a text of a list has none but those.
         echoes = chats.compatible.echoes and chat.vocabulary is None
         begun = chat.body["messages"][0]["content"] if echoes else ""
         try:

@@ -102,7 +102,7 @@ async def test_other_options_or_numbers_compile_nothing_and_the_rules_of_another
     assert not world.allows(by_sentences, "the cat")
     assert world.allows(by_sentences, "the cat.")
     numbered = [await vocabulary.resolve(spec("pets", n_words)) for n_words in (1, 2, 3, 2**62, None)]
-    assert [one.n_words for one in numbered] == [1, 2, 3, 2**62, 3]
+    assert [one.n_words for one in numbered] == [1, 2, 3, 3, 3]
     assert [world.allows(one, "the dog") for one in numbered] == [False, False, True, True, True]
     assert len({one.digest for one in resolved + numbered}) == world.num_jobs == 1
     assert await numbers(vocabulary) == (1, 0)
