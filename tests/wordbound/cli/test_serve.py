@@ -75,6 +75,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 def install(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     found = [SimpleNamespace(name=name, version="0") for name in names]
     monkeypatch.setattr("importlib.metadata.distributions", lambda: found)
+    monkeypatch.setattr("importlib.metadata.packages_distributions", dict)
     monkeypatch.setattr("importlib.metadata.requires", lambda _: [])
     plugins = [SimpleNamespace(name="wordbound")]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: plugins)
