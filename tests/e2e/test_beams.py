@@ -21,7 +21,7 @@ def pairs(
 ) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("beams")
     results, log = folder / "run.json", folder / "run.log"
-    arguments = ("--model", str(shallow_path), "--prompts", "4", "--tokens", "16")
+    arguments = ("--model", str(shallow_path), "--prompts", "4", "--tokens", "10")
     run_program("benchmarks.speed.beams", *arguments, "--json", str(results), *request.param, log=log)
     found: list[dict[str, Any]] = json.loads(results.read_text())["pairs"]
     return found

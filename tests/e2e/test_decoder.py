@@ -20,12 +20,12 @@ CONTEXT = 128
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1 MB of sentences whose words are as frequent as in English, in documents of a question and its answer."""
+    """300 kB of sentences whose words are as frequent as in English, in documents of a question and its answer."""
     words = list(islice((word for word in wordfreq.iter_wordlist("en") if word.isalpha()), 3000))
     weights = [wordfreq.word_frequency(word, "en") for word in words]
     chosen = random.Random(0)
     documents, size = [], 0
-    while size < 1_000_000:
+    while size < 300_000:
         sentences = [" ".join(chosen.choices(words, weights, k=8)).capitalize() + "." for _ in range(5)]
         documents.append(f"Tell me about a {chosen.choice(words)}.\n{' '.join(sentences)}")
         size += len(documents[-1])

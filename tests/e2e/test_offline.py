@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 COMMAND, PROGRAM = blocks_run_by(__file__, "docs/batch.md")
 
-NUM_ROWS = 150
+NUM_ROWS = 120
 VOCABULARIES: list[tuple[str | None, int | None]] = [
     ("en", 500), ("es", 1000), ("de", 300), ("fr", 700), ("it", 2000), (None, None),
 ]  # fmt: skip
