@@ -6,7 +6,7 @@ from typing import Final
 
 PROGRAMS: Final = {
     "load": ("faults", "upgrade", "lane"),
-    "speed": ("batch", "masks", "controls", "scheduler", "beams"),
+    "speed": ("batch", "masks", "controls", "grammars", "scheduler", "beams"),
     "quality": ("texts", "traps"),
     "gpu": (),
 }

@@ -258,6 +258,7 @@ class ResolvedVocabulary(BaseModel):
     Attributes:
         digest: The artefact of the list: words, tokenizer and format.
         changes_digest: The artefact of the words added and left out, if any.
+        grammar_digest: The artefact of xgrammar's grammar of these texts, where xgrammar makes the masks.
         options: What is allowed between the words.
         lang: The list; with a client's own words the language as asked for, or None.
         source: Where the words of the list come from: a file of the service, a built-in list, or the request.
@@ -272,6 +273,7 @@ class ResolvedVocabulary(BaseModel):
 
     digest: str = Field(min_length=1)
     changes_digest: str | None = None
+    grammar_digest: str | None = None
     options: ListOptions = USUAL_OPTIONS
     lang: str | None
     source: Source = "inline"
@@ -288,8 +290,8 @@ class ResolvedVocabulary(BaseModel):
 
     @property
     def digests(self) -> tuple[str, ...]:
-        """The digests of its artefacts: of the list, and of its changes if there are any."""
-        return (self.digest,) if self.changes_digest is None else (self.digest, self.changes_digest)
+        """The digests of its artefacts: of the list, and of its changes and its grammar if there are any."""
+        return tuple(filter(None, (self.digest, self.changes_digest, self.grammar_digest)))
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from vocab.errors import (
     LanguageError,
     NoLemmasError,
     OptionsError,
+    SegmentationError,
     StructureError,
     TokenBudgetError,
     UnknownLevelError,
@@ -234,6 +235,7 @@ _OF_LIBRARY: Final[dict[type[VocabularyError], tuple[str | None, str | None]]] =
     UnknownLevelError: ("vocab.level", _LIST_CODE),
     ChangesTooLargeError: ("vocab.extra_words", _LIST_CODE),
     WordListError: (None, _LIST_CODE),
+    SegmentationError: ("vocab.segmentation", _LIST_CODE),
     OptionsError: ("vocab", _LIST_CODE),
     TokenBudgetError: ("max_tokens", None),
 }

@@ -11,6 +11,7 @@ VocabularyError
 │   └── ListTooLargeError       400
 │       └── ChangesTooLargeError  400
 ├── OptionsError                400  the caller's mistake
+│   └── SegmentationError       400
 ├── StructureError              400  the caller's mistake
 ├── TokenBudgetError            400  the caller's mistake
 ├── PrefillError                400  the caller's mistake
@@ -71,6 +72,10 @@ class WordListFolderError(VocabularyError):
 
 class OptionsError(VocabularyError):
     """Options contradict one another, or a word is both added and left out."""
+
+
+class SegmentationError(OptionsError):
+    """A grammar cannot say that each word is the longest one of a dictionary."""
 
 
 class StructureError(VocabularyError):

@@ -44,6 +44,7 @@ from deployments.replica.engine.health import (
     UnlistedAnswers,
     bring_prebuilt_lists,
     check_context,
+    fetch_proof,
     prepare_proof,
     prove_enforcement,
 )
@@ -105,10 +106,11 @@ class Replica(LLMServer):
         check_context(settings, engine.context_length(self))
         self._adapters = adapters = LoadedAdapters(self, start)
         await adapters.load()
-        reports_cost = await prove_enforcement(self, settings, await proof)
         states = EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes)
         vocabularies = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
-        lists = NodeLists(store, vocabularies.fetch, settings.mask_engine)
+        lists = NodeLists(store, vocabularies.fetch)
+        listed = await proof or await fetch_proof(vocabularies, lists)
+        reports_cost = await prove_enforcement(self, settings, listed)
         self._semaphore = FairSemaphore(
             min(settings.max_sequences, engine.max_sequences(self)),
             settings.max_queued_requests,

@@ -155,9 +155,9 @@ class Settings(BaseSettings):
 
     # The vocabulary
     mask_engine: Literal["automaton", "xgrammar"] = "automaton"
-    """``xgrammar`` sends the list as a grammar: the same promise, slower and with fewer options, for an engine that the
-    plugin does not support. A model whose tokenizer has no fast implementation has it in any case; its replicas warn
-    of it when they read the tokenizer."""
+    """``xgrammar`` compiles each list, with its N and options, to xgrammar's grammar: the same promise for one to
+    three thousand words, slower and with fewer options. A model whose tokenizer has no fast implementation has it in
+    any case; its replicas warn of it when they read the tokenizer. Costs one more compile process, of 600 MB."""
     wordlist_dir: Path | None = None
     """Folder of ``<lang>.txt`` files, one word a line in rank order; found before the built-in lists. Where it is named
     and not there, the service does not start. A relative path is taken from the folder of the ``.env`` or secret file

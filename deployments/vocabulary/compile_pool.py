@@ -2,7 +2,8 @@
 
 There are two: one for named lists and long ones of a client's own, and one for what takes milliseconds: short lists,
 changes, and the length of the shortest text. So a list of 20 words never waits for one of 300,000. More would take
-the cores of a machine that has two from its engine, and 150 MB each. In each, the owners of the jobs (the names of
+the cores of a machine that has two from its engine, and 150 MB each. A third, for grammars, is started with the first
+of them, where xgrammar makes the masks. In each, the owners of the jobs (the names of
 keys) take turns, with their oldest job each: nobody waits for more than one job of another. A process that fails a job
 is replaced for the next; one that has grown, or has been idle for a while, is ended to free its memory.
 """
@@ -17,13 +18,22 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from deployments.fair_semaphore import FairSemaphore
 from deployments.settings.keys import NO_OWNER
 from deployments.single_flight import abandon
 from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
-from vocab.compiler.jobs import ChangeList, CheckStructure, Compiled, CompileList, Job, MeasureTexts, Reply
+from vocab.compiler.jobs import (
+    ChangeList,
+    CheckStructure,
+    Compiled,
+    CompileGrammar,
+    CompileList,
+    Job,
+    MeasureTexts,
+    Reply,
+)
 from vocab.errors import CompileError, CompileQueueError, CompileTimeoutError, ListTooLargeError
 
 RETIRE_SHARE: Final = 4
@@ -40,6 +50,9 @@ way in the deployment. The lines of batches are bounded where they are read."""
 
 MAX_CPU_S: Final = 15.0
 """Processor time of a job of a client's own. The worst lists found take 4 s, on a slower machine twice as long."""
+
+CompileJob: TypeAlias = CompileList | ChangeList | CompileGrammar
+"""What makes an artefact."""
 
 _MAX_STARTS: Final = 2
 """For one job: a process that died while idle is replaced silently."""
@@ -64,7 +77,7 @@ class CompileLimits:
 
 
 class CompilePool:
-    """Compiles lists in two processes, for short and for long jobs. Called from one event loop."""
+    """Compiles lists in processes for short jobs, long ones, and grammars. Called from one event loop."""
 
     def __init__(self, command: WorkerCommand, limits: CompileLimits) -> None:
         self._command = command
@@ -72,6 +85,8 @@ class CompilePool:
         self._long = make(limits.idle_s, MAX_WAITING_LONG)
         # Stays: its start would be the longest part of a short job. It grows little, see RETIRE_SHARE.
         self._short = make(None, MAX_WAITING_SHORT)
+        # So does this one, which takes 10 s to start.
+        self._grammars = make(None, MAX_WAITING_LONG)
 
     async def warm_up(self) -> None:
         """Start the process for short jobs, which needs the tokenizer.
@@ -81,19 +96,23 @@ class CompilePool:
         """
         await self._short.ask(None, NO_OWNER)
 
-    async def compile(self, job: CompileList | ChangeList, owner: str = NO_OWNER) -> Compiled:
-        """Compile a list or its changes, or find the artefact, and return it.
+    async def compile(self, job: CompileJob, owner: str = NO_OWNER) -> Compiled:
+        """Compile a list, its changes or its grammar, or find the artefact, and return it.
 
         A caller who leaves takes the job along, if it has not begun.
 
         Raises:
             WordListError: The list cannot be used.
+            OptionsError: A grammar cannot say what they ask for.
             CompileQueueError: Too many jobs of the owner wait.
             CompileTimeoutError: It took longer than the deadline allows.
             CompileError: It could not be compiled, or its process died.
             ArtefactError: The artefact could not be written, or the one to start from is gone.
         """
-        reply = await self._ask(self._short if _is_short(job) else self._long, job, owner)
+        process = self._grammars
+        if not isinstance(job, CompileGrammar):
+            process = self._short if _is_short(job) else self._long
+        reply = await self._ask(process, job, owner)
         if reply.compiled is None:
             raise CompileError("the compile process answered without a list")
         return reply.compiled
@@ -104,11 +123,15 @@ class CompilePool:
 
     def pids(self) -> list[int]:
         """Return the ids of the processes that run."""
-        return [process.pid for process in (self._short, self._long) if process.pid is not None]
+        return [process.pid for process in self._processes if process.pid is not None]
 
     async def close(self) -> None:
         """End all processes at once; jobs under way fail."""
-        await asyncio.gather(self._short.close(), self._long.close())
+        await asyncio.gather(*(process.close() for process in self._processes))
+
+    @property
+    def _processes(self) -> "tuple[ProcessInTurns, ...]":
+        return self._short, self._long, self._grammars
 
     async def _ask(self, process: "ProcessInTurns", job: Job, owner: str) -> Reply:
         reply = await process.ask(job, owner)
@@ -125,8 +148,8 @@ class CompilePool:
 
 
 def _is_clients(job: Job | CheckStructure) -> bool:
-    """Return whether a job is a client's own, not one of a list that all share."""
-    return not isinstance(job, CompileList) or job.words is not None
+    """Return whether a job is a client's own, not one of a list that all share; a grammar has limits of its own."""
+    return job.words is not None if isinstance(job, CompileList) else not isinstance(job, CompileGrammar)
 
 
 def _is_short(job: CompileList | ChangeList) -> bool:

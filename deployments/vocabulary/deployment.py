@@ -26,11 +26,11 @@ from deployments.rates import IN_MEMORY, Rates
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
-from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
+from deployments.vocabulary.compile_pool import CompileJob, CompileLimits, CompilePool
 from deployments.vocabulary.queries import ListQueries, Question, Stamp, stamp_of
 from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.compiler.compile_process import WorkerCommand
-from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
+from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileGrammar, CompileList, MeasureTexts
 from vocab.errors import CompileQueueError, EmptyWordListError, VocabularyError, WordListError
 from vocab.lists.wordlists import paths_in
 
@@ -91,6 +91,7 @@ class Vocabulary:
             WordListError: The list cannot be used.
             CompileError: It could not be compiled; CompileTimeoutError where it took too long,
                 CompileQueueError where too much of the owner waits.
+            OptionsError: A grammar cannot say what they ask for, where xgrammar makes the masks.
             ArtefactError: Its artefact could not be written.
             OverloadedError: Too much of the owner waits for the prompt's words.
         """
@@ -109,9 +110,13 @@ class Vocabulary:
                 f"The tokenizer of this model can spell no text of the first {n_words} words of this list, without "
                 "those left out: ask for more words."
             )
+        grammar = None
+        if self._settings.mask_engine == "xgrammar" or not base.has_own_spelling:
+            grammar = (await self._compile(measure, CompileGrammar(measure), owner)).digest
         return ResolvedVocabulary(
             digest=base.digest,
             changes_digest=changes,
+            grammar_digest=grammar,
             options=spec.options,
             lang=spec.lang,
             # The words of a level come from its file.
@@ -185,7 +190,7 @@ class Vocabulary:
         key = ("changes", base.digest, _digest(spec.extra_words), _digest(spec.exclude_words))
         return (await self._compile(key, job, owner)).digest or None
 
-    async def _compile(self, key: Hashable, job: CompileList | ChangeList, owner: str) -> Compiled:
+    async def _compile(self, key: Hashable, job: CompileJob, owner: str) -> Compiled:
         """Return a compiled list, known or compiled now; a new one counts against the owner's limit."""
         if key not in self._known:
             await self._count(owner)

@@ -1,10 +1,10 @@
-"""The same promise with the mask engine xgrammar: the list sent as a grammar, a last partial word trimmed.
+"""The same promise with the mask engine xgrammar: the list compiled to a grammar, a last partial word trimmed.
 
 It is set, or taken for a model whose tokenizer has no fast implementation.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import openai
 import pytest
 
 from tests.checker import assert_only_listed_words
+from tests.e2e import test_list_options, test_service
+from tests.e2e.compile_counter import counted_compiles
 from tests.e2e.service import LISTS, MODEL, Service, running
 from tests.e2e.test_service import QUESTIONS
 from tests.harness import Demo
@@ -21,9 +23,19 @@ from tests.slow_tokenizer import write_slow_tokenizer
 pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
 
+@pytest.fixture(scope="module")
+def compiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], list[str]]]:
+    with counted_compiles(tmp_path_factory.mktemp("counter")) as read:
+        yield read
+
+
 @pytest.fixture(scope="module", params=["set", "taken"])
 def own_service(
-    request: pytest.FixtureRequest, smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    smollm2_path: Path,
+    wordlist_dir: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    compiles: Callable[[], list[str]],
 ) -> Iterator[Service]:
     """An application with the mask engine xgrammar: with the demo's model, and with a slow tokenizer in its folder."""
     folder = tmp_path_factory.mktemp("service")
@@ -41,6 +53,46 @@ def own_service(
     with running(Demo(str(model), folder, args)) as service:
         assert ("has no fast implementation" in service.log_path.read_text()) == (request.param == "taken")
         yield service
+
+
+@pytest.fixture(scope="module")
+def service(own_service: Service) -> Service:
+    """For the tests of the promise itself, which follow."""
+    return own_service
+
+
+test_a_stop_string_leaves_no_part_of_a_word = test_service.test_a_stop_string_leaves_no_part_of_a_word
+test_a_list_file_with_odd_words_works = test_service.test_a_list_file_with_odd_words_works
+test_an_unlisted_prefix_of_a_listed_word_never_appears = (
+    test_service.test_an_unlisted_prefix_of_a_listed_word_never_appears
+)
+test_several_choices_share_one_block = test_service.test_several_choices_share_one_block
+test_an_unlisted_token_cannot_be_forced_by_a_bias = test_service.test_an_unlisted_token_cannot_be_forced_by_a_bias
+test_special_tokens_in_a_prompt_are_text = test_service.test_special_tokens_in_a_prompt_are_text
+test_callers_of_a_new_list_share_one_compile = test_service.test_callers_of_a_new_list_share_one_compile
+test_a_list_of_ones_own_needs_no_name = test_list_options.test_a_list_of_ones_own_needs_no_name
+test_words_made_of_operators_are_written_as_they_are = (
+    test_list_options.test_words_made_of_operators_are_written_as_they_are
+)
+
+
+def test_no_replica_compiles_a_list(own_service: Service, compiles: Callable[[], list[str]]) -> None:
+    answer = own_service.ask("Hello", {"lang": "es", "n_words": 77, "end": "word"}, max_tokens=8)
+    assert_only_listed_words(answer.text, "es", 77)
+    of_lists = [line for line in compiles() if line.startswith("compile_grammar")]
+    assert len(of_lists) >= 2, "the list of the start-up proof, and this one"
+    assert all("-m vocab.compiler.worker" in line for line in of_lists), of_lists
+    # What it does compile is counted.
+    own_service.start("Hello", max_tokens=8, extra_body={"structured_outputs": {"regex": "yes|no"}})
+    assert any("EngineCore" in line for line in compiles() if line.startswith("compile_regex"))
+
+
+def test_a_list_beyond_what_compiles_is_refused_and_others_go_on(own_service: Service) -> None:
+    with pytest.raises(openai.BadRequestError, match="ask for fewer words") as error:
+        own_service.ask("Hello", {"lang": "en", "n_words": 20_000, "end": "word"}, max_tokens=8)
+    assert error.value.param == "vocab.lang"
+    answer = own_service.ask("Hello", {"lang": "en", "n_words": 100, "end": "word"}, max_tokens=8)
+    assert_only_listed_words(answer.text, "en", 100)
 
 
 def test_twenty_answers_have_listed_words_only_and_whole(own_service: Service) -> None:

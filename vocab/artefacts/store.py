@@ -379,7 +379,8 @@ def store_tokenizer(speller: Speller, store: ArtefactStore) -> Path:
         "bytes": np.frombuffer(b"".join(tokens), dtype=np.uint8),
         "rules": np.frombuffer(speller.rules.encode(), dtype=np.uint8),
     }
-    return store.write_bytes(speller.digest, write_tensors(arrays, {"tokenizer": speller.facts.digest}))
+    metadata = {"tokenizer": speller.facts.digest, "is_own": speller.is_own}
+    return store.write_bytes(speller.digest, write_tensors(arrays, metadata))
 
 
 def load_stored_tokenizer(digest: str, store: ArtefactStore) -> Speller:
@@ -392,7 +393,7 @@ def load_stored_tokenizer(digest: str, store: ArtefactStore) -> Speller:
     try:
         data = arrays["bytes"].tobytes()
         facts = TokenizerFacts(tuple(data[start:end] for start, end in pairwise(arrays["ends"].tolist())))
-        speller = Speller.from_rules(arrays["rules"].tobytes().decode(), facts)
+        speller = Speller.from_rules(arrays["rules"].tobytes().decode(), facts, is_own=metadata["is_own"])
     except (KeyError, TypeError, ValueError) as error:
         raise ArtefactError(f"the tokenizer {digest} cannot be used: {error}") from None
     if speller.digest != digest or metadata["tokenizer"] != facts.digest:

@@ -161,11 +161,13 @@ class Speller:
         encode: The tokenizer, in batches.
         facts: The bytes of its tokens.
         rules: All that ``encode`` depends on: of a fast tokenizer, its JSON.
+        is_own: Whether the tokenizer spells so; not where the spelling is made up, as by ``of_tokens``.
     """
 
-    def __init__(self, encode: Encode, facts: TokenizerFacts, rules: str) -> None:
+    def __init__(self, encode: Encode, facts: TokenizerFacts, rules: str, *, is_own: bool = True) -> None:
         self.facts = facts
         self.rules = rules
+        self.is_own = is_own
         self._encode = encode
         # Tokenizers with a dummy prefix put a blank before a text that has none.
         [probe] = encode(["a"])
@@ -173,7 +175,7 @@ class Speller:
         self._num_before = len(encode([self._before])[0]) if self._before else 0
 
     @classmethod
-    def from_rules(cls, rules: str, facts: TokenizerFacts) -> Self:
+    def from_rules(cls, rules: str, facts: TokenizerFacts, *, is_own: bool = True) -> Self:
         """Make the speller of a tokenizer of the ``tokenizers`` library, given as its JSON."""
         # Imported where it is needed: an engine reads what was spelled.
         from tokenizers import Tokenizer
@@ -185,7 +187,7 @@ class Speller:
         def encode(texts: Sequence[str]) -> list[list[int]]:
             return [row.ids for row in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
 
-        return cls(encode, facts, rules)
+        return cls(encode, facts, rules, is_own=is_own)
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Self:
@@ -217,7 +219,7 @@ class Speller:
         ]
         fewest = Tokenizer(models.Unigram(pieces, unk_id=facts.token_bytes.index(b"")))
         fewest.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        speller = cls.from_rules(fewest.to_str(), facts)
+        speller = cls.from_rules(fewest.to_str(), facts, is_own=False)
         if speller.spell([BLANK]) == [None]:
             raise CompileError("the tokens of the model's tokenizer spell no blank")
         return speller

@@ -1,16 +1,18 @@
-"""What the compile processes do to themselves: their pipe, their priority, and an end with their parent."""
+"""What the compile processes do to themselves: their pipe, their priority, an end with their parent, limited forks."""
 
 import ctypes
 import os
+import resource
 import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pickle import dumps, loads
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psutil
 
@@ -22,6 +24,8 @@ EXIT_S: Final = 5.0
 """Time to exit after the parent has closed the pipe: enough to send a file to the shared store, not for a compile."""
 
 _PR_SET_PDEATHSIG: Final = 1
+
+T = TypeVar("T")
 
 
 def connect_to_parent() -> Connection:
@@ -79,3 +83,42 @@ def cpu_seconds(pid: int) -> float:
     except psutil.Error:
         return 0.0
     return float(times.user + times.system)
+
+
+def in_fork(work: Callable[[], T], max_cpu_s: int, max_bytes: int) -> T:
+    """Return the result of ``work``, done in a fork that may take so much memory beside what this process has.
+
+    Raises:
+        TimeoutError: It took more processor time than ``max_cpu_s``.
+        MemoryError: It took more memory, or crashed.
+    """
+    source, target = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            die_with_parent()
+            _limit(max_cpu_s, max_bytes)
+            with os.fdopen(target, "wb") as writer:
+                writer.write(dumps(work()))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(target)
+    with os.fdopen(source, "rb") as reader:
+        result = reader.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+        raise TimeoutError
+    if status != 0:
+        raise MemoryError
+    return loads(result)  # type: ignore[no-any-return]  # noqa: S301 - of a process of this program
+
+
+def _limit(max_cpu_s: int, max_bytes: int) -> None:
+    """Limit the processor time and memory of this process."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (max_cpu_s, max_cpu_s + 1))
+    # Other systems than Linux neither report it nor enforce it.
+    used = getattr(psutil.Process().memory_info(), "data", None)
+    if used is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (used + max_bytes, used + max_bytes))

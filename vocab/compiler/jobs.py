@@ -50,6 +50,13 @@ class MeasureTexts:
     n_words: int
 
 
+@dataclass(frozen=True, slots=True)
+class CompileGrammar:
+    """Compile the texts of a compiled list to xgrammar's grammar."""
+
+    texts: MeasureTexts
+
+
 StructureLanguage: TypeAlias = Literal["json_schema", "listed", "regex", "ebnf", "lark"]
 """What a client writes a structure in; ``listed`` is a prepared schema for answers in listed words. All but Lark are
 xgrammar's."""
@@ -67,7 +74,7 @@ class CheckStructure:
     num_tokens: int = 64
 
 
-Job: TypeAlias = CompileList | ChangeList | MeasureTexts
+Job: TypeAlias = CompileList | ChangeList | CompileGrammar | MeasureTexts
 
 FIRST_WORDS: Final = 20_000
 """Ranks of the artefact that serves every N up to here: made in a tenth of the time of a whole language. Where words
@@ -79,7 +86,7 @@ class Compiled:
     """The artefact that a job stored, or found stored.
 
     Attributes:
-        digest: Of the list, or of its changes; empty where there is nothing to change.
+        digest: Of the list, its changes or a grammar of it; empty where there is nothing to change.
         num_ranks: The largest N that makes a difference, of the whole list.
         num_ranks_here: Of the artefact, which may hold the first of them only.
         num_dropped: Words that the tokenizer cannot spell.
@@ -87,6 +94,7 @@ class Compiled:
         was_stored: Whether it existed, so that nothing was compiled.
         seconds: How long the job took.
         source: Where the words of a list come from.
+        has_own_spelling: Whether they are spelled as the model's tokenizer spells them, which is not always known.
     """
 
     digest: str
@@ -98,6 +106,7 @@ class Compiled:
     was_stored: bool = False
     seconds: float = 0.0
     source: Source = "inline"
+    has_own_spelling: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ class Reply:
     """The answer to a job.
 
     Attributes:
-        compiled: None after an error, and for other jobs than lists and changes.
+        compiled: None after an error, and for ``MeasureTexts``.
         fewest_tokens: Of the shortest text; None where there is no text.
         resident_bytes: The memory of the process afterwards.
     """

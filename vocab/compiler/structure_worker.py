@@ -6,10 +6,7 @@ crashes ends the fork alone, and the libraries, which take 4 s and 300 MB, are l
 """
 
 import gc
-import os
 import re
-import resource
-import signal
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -18,10 +15,9 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.compiler.child_process import connect_to_parent, die_with_parent, receive_jobs, resident_bytes
+from vocab.compiler.child_process import connect_to_parent, in_fork, receive_jobs, resident_bytes
 from vocab.compiler.jobs import CheckStructure, Reply
 from vocab.errors import StructureError
 from vocab.matching.client_limits import LARK_LIMITS, MAX_CHECKED_S, NUM_CHECKED
@@ -75,7 +71,7 @@ def main() -> None:
             check = partial(lark_fault_of, job, lark_tokenizer.get(), spelled)
         elif job.language == "listed":
             check = partial(listed_fault_of, job.text, lark_tokenizer.listed)
-        fault = in_fork(check)
+        fault = fault_in_fork(check)
         error = StructureError(fault) if fault else None
         connection.send(Reply(error=error, resident_bytes=resident_bytes()))
 
@@ -280,35 +276,14 @@ def _lark_reason(message: str) -> str:
     return _NO_TEXT if reason.startswith("NoExtension") else _reason(reason)
 
 
-def in_fork(check: Callable[[], str]) -> str:
+def fault_in_fork(check: Callable[[], str]) -> str:
     """Run a check in a fork with limits of time and memory; return its result, or the limit that it reached."""
-    source, target = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            die_with_parent()
-            _limit()
-            os.write(target, check().encode())
-            os._exit(0)
-        finally:
-            os._exit(1)
-    os.close(target)
-    with os.fdopen(source, "rb") as reader:
-        fault = reader.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+    try:
+        return in_fork(check, MAX_CPU_S, MAX_BYTES)
+    except TimeoutError:
         return _TOO_SLOW
-    return fault.decode() if status == 0 else _TOO_LARGE
-
-
-def _limit() -> None:
-    """Limit the processor time and memory of this process, for one check."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S + 1))
-    # Other systems than Linux neither report it nor enforce it.
-    used = getattr(psutil.Process().memory_info(), "data", None)
-    if used is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (used + MAX_BYTES, used + MAX_BYTES))
+    except MemoryError:
+        return _TOO_LARGE
 
 
 def _reason(message: str) -> str:

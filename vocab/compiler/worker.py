@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property, partial
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,6 +30,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from vocab.artefacts.artefact import overlay_to_bytes, read_tensors, write_tensors
+from vocab.artefacts.grammar import load_grammar
 from vocab.artefacts.store import ArtefactStore, SharedStore, load_stored_tokenizer, store_tokenizer
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.overlay import overlay_digest
@@ -41,13 +43,23 @@ from vocab.compiler.child_process import (
     resident_bytes,
 )
 from vocab.compiler.compile_process import WorkerCommand
-from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
+from vocab.compiler.grammars import GrammarCompiler
+from vocab.compiler.jobs import (
+    FIRST_WORDS,
+    ChangeList,
+    Compiled,
+    CompileGrammar,
+    CompileList,
+    Job,
+    MeasureTexts,
+    Reply,
+)
 from vocab.compiler.warm_up import warm_up
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma, rank_by_lemma
 from vocab.lists.wordlists import OWN_SOURCES, WordList, inline_word_list, load_word_list, paths_in
 from vocab.matching.list_kinds import StatesMaker, change_list, list_builder
-from vocab.text.changes import ListChanges, entries_left_out
+from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 
 MAX_LISTS: Final = 2
 """Built-in lists cached as words, about 10 MB each; Korean, of 1.1 million forms, has 113 MB."""
@@ -67,13 +79,23 @@ logger = logging.getLogger(__name__)
 
 
 class ListCompiler:
-    """Compile for one tokenizer into one store, keeping a few lists and artefacts used last."""
+    """Compile for one tokenizer into one store, keeping a few lists and artefacts used last.
 
-    def __init__(self, speller: Speller, store: ArtefactStore, wordlist_dir: Path | None = None) -> None:
+    ``make_grammars`` makes the compiler of grammars, when the first is asked for.
+    """
+
+    def __init__(
+        self,
+        speller: Speller,
+        store: ArtefactStore,
+        wordlist_dir: Path | None = None,
+        make_grammars: Callable[[], GrammarCompiler] | None = None,
+    ) -> None:
         self._speller = speller
         self._store = store
         self._wordlist_dir = wordlist_dir
         self._states = StatesMaker(speller.facts)
+        self._make_grammars = make_grammars
         self._lists = LRUCache[Hashable, WordList](MAX_LISTS)
         self._artefacts = LRUCache[str, CompiledList](MAX_ARTEFACTS)
 
@@ -98,9 +120,11 @@ class ListCompiler:
         return self._speller.digest
 
     def _run(self, job: Job) -> Reply:
-        """Run a job by its kind: compile a list, change one, or measure its shortest text."""
+        """Run a job by its kind: compile a list, change one, compile its grammar, or measure its shortest text."""
         if isinstance(job, CompileList):
             return Reply(self._compile(self._word_list(job), is_whole=job.is_whole))
+        if isinstance(job, CompileGrammar):
+            return Reply(self._compile_grammar(job.texts))
         words = self._words(job.digest)
         try:
             if isinstance(job, ChangeList):
@@ -154,6 +178,7 @@ class ListCompiler:
             num_dropped=len(words.dropped_words),
             dropped_words=words.dropped_words[:MAX_DROPPED_SHOWN],
             was_stored=was_stored,
+            has_own_spelling=self._speller.is_own,
         )
 
     def _change(self, words: CompiledList, asked: ListChanges) -> Compiled:
@@ -176,6 +201,21 @@ class ListCompiler:
             dropped_words=overlay.dropped_words[:MAX_DROPPED_SHOWN],
             was_stored=was_stored,
         )
+
+    @cached_property
+    def _grammars(self) -> GrammarCompiler:
+        if self._make_grammars is None:
+            raise CompileError("there is no model whose tokenizer xgrammar could read")
+        return self._make_grammars()
+
+    def _compile_grammar(self, texts: MeasureTexts) -> Compiled:
+        """Load the grammar of a list's texts from the store, or compile and store it."""
+        digest, words = self._grammars.digest(texts), self._words(texts.digest)
+        was_stored = self._store.find(digest, partial(load_grammar, self._store)) is not None
+        if not was_stored:
+            changes = NO_CHANGES if texts.changes is None else self._store.load_overlay(texts.changes).changes
+            self._store.write_bytes(digest, self._grammars.compile(words, changes, texts), is_new=True)
+        return Compiled(digest, words.listed.num_ranks, num_words=texts.n_words, was_stored=was_stored)
 
     def _fewest_tokens(self, words: CompiledList, job: MeasureTexts) -> int | None:
         """Return how many tokens the shortest text of a list has; None where there is no text."""
@@ -245,7 +285,11 @@ def main(argument: str) -> None:
     logging.basicConfig(level=logging.INFO, format="wordbound compiler: %(message)s")
     shared = SharedStore(command.shared_url, command.shared_bytes) if command.shared_url else None
     store = ArtefactStore(command.folder, command.max_bytes, shared)
-    compiler = ListCompiler(_speller_of(command, store), store, command.wordlist_dir)
+    make_grammars = None
+    if command.model is not None:
+        trust = command.trust_remote_code
+        make_grammars = partial(GrammarCompiler.for_model, command.model, trust_remote_code=trust)
+    compiler = ListCompiler(_speller_of(command, store), store, command.wordlist_dir, make_grammars)
     warm_up()
     end_with_pipe()
     # A job makes millions of objects and no circles of them: looking for circles takes a third of its time.
@@ -290,15 +334,15 @@ def _speller_of(command: WorkerCommand, store: ArtefactStore) -> Speller:
         raise SystemExit("there is no stored tokenizer of that digest, and no model to read it from")
     # In a fork: the libraries that read it keep 250 MB, which no compile needs.
     with ProcessPoolExecutor(1, get_context("fork"), die_with_parent) as reader:
-        facts, rules = reader.submit(_read_tokenizer, command.model, command.trust_remote_code).result()
-    speller = Speller.from_rules(rules, facts)
+        facts, rules, is_own = reader.submit(_read_tokenizer, command.model, command.trust_remote_code).result()
+    speller = Speller.from_rules(rules, facts, is_own=is_own)
     store_tokenizer(speller, store)
     return speller
 
 
-def _read_tokenizer(model: str, trust_remote_code: bool) -> tuple[TokenizerFacts, str]:
+def _read_tokenizer(model: str, trust_remote_code: bool) -> tuple[TokenizerFacts, str, bool]:
     speller = load_speller(model, trust_remote_code=trust_remote_code)
-    return speller.facts, speller.rules
+    return speller.facts, speller.rules, speller.is_own
 
 
 if __name__ == "__main__":

@@ -92,6 +92,13 @@ class EngineCache:
             self._drop()
             return states
 
+    def grammar(self, digest: str, load: Callable[[ArtefactFolder, str], tuple[Any, int]]) -> Any:
+        """Return what ``load`` reads from an artefact, with its bytes; cached. One is read at a time."""
+        with self._lock:
+            loaded: _Loaded = self._get(("grammar", digest), lambda: _Loaded(*load(self._folder, digest)))
+            self._drop()
+            return loaded.content
+
     def _structured(self, reference: GrammarReference, schema: PreparedSchema) -> StructuredList:
         """Resolve a reference to the states of its schema's answers; cached."""
         base = reference.digest, reference.changes, reference.options, reference.n_words

@@ -16,7 +16,7 @@ from vocab.matching.structure.schema import PreparedSchema
 from vocab.options import ListOptions
 
 MARK: Final = "# wordbound"
-"""A comment in the first two lines of every grammar of ours, references and others."""
+"""A comment in the first two lines of every reference."""
 
 _VERSION: Final = 8
 _PATTERN: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) (?P<fields>.*)\n')
@@ -91,6 +91,20 @@ class GrammarReference:
 _FIELDS: Final = TypeAdapter(GrammarReference)
 
 
+_COMPILED: Final = re.compile(r'root ::= ""\n# wordbound/xgrammar (?P<digest>[0-9a-f]{64})\n')
+
+
+def write_compiled_grammar(digest: str) -> str:
+    """Return the text that travels to the engine for xgrammar's grammar of a list: the digest of its artefact."""
+    return f'root ::= ""\n# wordbound/xgrammar {digest}\n'
+
+
+def parse_compiled_grammar(grammar: str) -> str | None:
+    """Return the digest that ``write_compiled_grammar`` wrote; None for another grammar."""
+    match = _COMPILED.fullmatch(grammar)
+    return None if match is None else match["digest"]
+
+
 _CLIENTS: Final = "# A grammar of the client's own, as it came.\n"
 """Before it, so that none is taken for one of ours; longer than ``_MARK_WITHIN``."""
 
@@ -119,7 +133,7 @@ def parse_lark(grammar: str) -> str | None:
 
 
 def is_ours(grammar: str) -> bool:
-    """Return whether a grammar is one of this package's, of any kind and version."""
+    """Return whether a grammar is a reference, to a list or its grammar, of any version."""
     return MARK in grammar[:_MARK_WITHIN]
 
 

@@ -1,9 +1,10 @@
 """Write the allowed texts of a list as EBNF, independently of the automaton, and so the oracle of its tests.
 
-Used with ``MASK_ENGINE=xgrammar`` and by ``wordbound grammar``, for engines that are not ours. The dialect ``ebnf`` is
-for xgrammar and llama.cpp (GBNF; build 11549 agrees with our definition on all texts of the tests). ``lark`` is for
-llguidance, whose own conversion of GBNF reads word by word and greedily, and so refuses allowed texts: "3.", or
-"in the" where "in front of" is listed. `docs/other-engines.md` shows each.
+Used by ``wordbound grammar``, for engines that are not ours, and with ``MASK_ENGINE=xgrammar``, for which
+``vocab.compiler.grammars`` compiles it. The dialect ``ebnf`` is for xgrammar and llama.cpp (GBNF; build 11549 agrees
+with our definition on all texts of the tests). ``lark`` is for llguidance, whose own conversion of GBNF reads word by
+word and greedily, and so refuses allowed texts: "3.", or "in the" where "in front of" is listed.
+`docs/other-engines.md` shows each.
 
 Give xgrammar the string itself (``xgrammar.GrammarCompiler.compile_grammar``): xgrammar 0.2.8 rejects listed letters
 when the string has gone through ``Grammar.from_ebnf`` first.
@@ -15,7 +16,7 @@ from operator import itemgetter
 from typing import Final, Literal
 
 from vocab import marks
-from vocab.errors import EmptyWordListError, OptionsError
+from vocab.errors import EmptyWordListError, OptionsError, SegmentationError
 from vocab.lists.credits import attribution
 from vocab.lists.wordlists import WordList
 from vocab.marks import marks_of, marks_of_language
@@ -64,10 +65,10 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
 
     Raises:
         EmptyWordListError: No text is possible, because each of these words is an elision or left out.
-        OptionsError: The texts are those of a dictionary's longest match, which a grammar cannot say.
+        SegmentationError: The texts are those of a dictionary's longest match, which a grammar cannot say.
     """
     if word_list.is_unspaced and options.segmentation == "longest":
-        raise OptionsError(
+        raise SegmentationError(
             "A grammar cannot say that each word is the longest one of a dictionary: ask for texts that can be cut "
             "into listed words in any way, with the segmentation 'any'."
         )

@@ -1,9 +1,9 @@
 """The vLLM plugin: teach its xgrammar backend our grammar references, and Lark.
 
 A subclass of vLLM's ``XgrammarBackend`` replaces it. Its ``compile_grammar`` answers a reference with a matcher over
-the compiled artefact, and a grammar in Lark with llguidance's; every other grammar goes to xgrammar. What those of
-clients may cost is limited (``vocab.vllm_plugin.client_grammars``). vLLM loads the plugin in each of its processes
-through the entry point group ``vllm.general_plugins`` (``vocab.vllm_plugin``).
+the compiled artefact, ours or xgrammar's, and a grammar in Lark with llguidance's; every other grammar goes to
+xgrammar. What those of clients may cost is limited (``vocab.vllm_plugin.client_grammars``). vLLM loads the plugin in
+each of its processes through the entry point group ``vllm.general_plugins`` (``vocab.vllm_plugin``).
 """
 
 import os
@@ -18,14 +18,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import vllm.v1.structured_output as structured_output
+import xgrammar
 from llguidance import hf as llguidance_hf
 from typing_extensions import override
 from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_guidance import GuidanceGrammar
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar, StructuredOutputOptions
-from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
+from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend, XgrammarGrammar
 
 from vocab.arrays.kernels import Int32Array
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.artefacts.grammar import load_grammar
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.warm_up import warm_up
 from vocab.decoding.ends import Ending
@@ -34,7 +37,7 @@ from vocab.errors import ArtefactError
 from vocab.matching.client_limits import LARK_LIMITS
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
 from vocab.matching.matcher import Matcher
-from vocab.matching.reference import GrammarReference, is_ours, parse_lark
+from vocab.matching.reference import GrammarReference, parse_compiled_grammar, parse_lark
 from vocab.vllm_plugin import MaskStatistics
 from vocab.vllm_plugin.client_grammars import ENDED, ClientGrammar, MaskMaker, StepCost
 from vocab.vllm_plugin.device import seams
@@ -161,13 +164,25 @@ class WordboundBackend(XgrammarBackend):
     ) -> StructuredOutputGrammar:
         """Compile a grammar: to a matcher where it is one of our references, with llguidance in Lark, else xgrammar.
 
-        For the matcher a stop token with a text is text: a search may stop at it in the middle of an answer.
+        xgrammar's grammar of a list is read, for it was compiled elsewhere. For our matcher a stop token with a text is
+        text: a search may stop at it in the middle of an answer.
 
         Raises:
             ArtefactError: The artefact is missing, damaged or made for another tokenizer.
             TokenBudgetError: No text of the list fits into the request's budget.
         """
         is_grammar = request_type == StructuredOutputOptions.GRAMMAR
+        if is_grammar and (digest := parse_compiled_grammar(grammar_spec)) is not None:
+            compiled = self._artefacts().grammar(digest, self._load_grammar)
+            return XgrammarGrammar(
+                vocab_size=self.vocab_size,
+                matcher=xgrammar.GrammarMatcher(
+                    compiled,
+                    override_stop_tokens=list(stop_token_ids) if stop_token_ids else None,
+                    max_rollback_tokens=self.num_speculative_tokens,
+                ),
+                ctx=compiled,
+            )
         reference = GrammarReference.parse(grammar_spec) if is_grammar else None
         if reference is None:
             lark = parse_lark(grammar_spec) if is_grammar else None
@@ -175,19 +190,11 @@ class WordboundBackend(XgrammarBackend):
             if lark is not None:
                 return self._compile_lark(lark, may_stop)
             grammar = super().compile_grammar(request_type, grammar_spec, stop_token_ids)
-            # With the mask engine xgrammar, lists come as grammars.
-            is_list = is_grammar and is_ours(grammar_spec)
-            if is_list:
-                return grammar
             is_harmless = request_type in _JSON and '"pattern' not in grammar_spec
             masks = None if is_harmless else self._client_masks
             return ClientGrammar(grammar, may_stop, self._step, masks=masks)
-        if self._lists is None:
-            raise ArtefactError(
-                f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
-            )
         textless = self._textless.intersection(stop_token_ids or ())
-        matcher = Matcher.of(reference, self._lists.for_text(reference), textless)
+        matcher = Matcher.of(reference, self._artefacts().for_text(reference), textless)
         text = seams.text_of(matcher, reference, self.vllm_config)
         self._statistics.add_text(is_on_device=text is not None, num_dead=seams.num_dead())
         return WordGrammar(matcher, self._bitmask_arrays, self._statistics, self._letters, text)
@@ -204,6 +211,31 @@ class WordboundBackend(XgrammarBackend):
     def end_step(self) -> None:
         """End a step of the engine, for what clients' grammars may cost in one; harmless to repeat."""
         self._step.end()
+
+    def _artefacts(self) -> EngineCache:
+        if self._lists is None:
+            raise ArtefactError(
+                f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
+            )
+        return self._lists
+
+    @cached_property
+    def _tokenizer_info(self) -> Any:
+        """xgrammar's description of the tokenizer, as ``GrammarCompiler`` has it."""
+        return xgrammar.TokenizerInfo.from_huggingface(self.tokenizer, vocab_size=self.vocab_size)
+
+    def _load_grammar(self, folder: ArtefactFolder, digest: str) -> tuple[Any, int]:
+        """Deserialize xgrammar's grammar of a list, and return it with its bytes.
+
+        Those are about the bytes of its JSON: it has a copy of its automaton for each rule, and counts one.
+        """
+        text = load_grammar(folder, digest)
+        try:
+            compiled = xgrammar.CompiledGrammar.deserialize_json(text, self._tokenizer_info)
+        except RuntimeError as error:
+            raise ArtefactError(f"xgrammar cannot read the grammar {digest} for this engine: {error}") from None
+        logger.info("loaded the grammar %s, %.1f MB", digest, len(text) / 1e6)
+        return compiled, len(text)
 
     def _compile_lark(self, grammar: str, stop_tokens: set[int]) -> StructuredOutputGrammar:
         """Compile a grammar in llguidance's Lark.

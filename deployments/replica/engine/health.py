@@ -144,7 +144,7 @@ class EngineProofError(RuntimeError):
 
 
 async def prove_enforcement(server: LLMServer, settings: Settings, proof: NodeList) -> bool:
-    """Have the engine write from the three words of ``prepare_proof``, and raise unless it does.
+    """Have the engine write from the three words of ``PROOF_LIST``, and raise unless it does.
 
     Return whether it also reports what the list costs.
 
@@ -184,9 +184,14 @@ async def reports_log_mass(client: Any, grammar: str) -> bool:
     return False
 
 
-def prepare_proof(tokenizer: Any, settings: Settings, store: ArtefactStore) -> NodeList:
-    """Compile the three-word list of the start-up proof, and load machine code; needs no engine."""
+def prepare_proof(tokenizer: Any, settings: Settings, store: ArtefactStore) -> NodeList | None:
+    """Load machine code, and compile the three-word list of the start-up proof; needs no engine.
+
+    Return None where xgrammar makes the masks: its grammars are compiled elsewhere (``fetch_proof``).
+    """
     warm_up()
+    if settings.mask_engine == "xgrammar":
+        return None
     speller = speller_of(tokenizer)
     words = build_words(PROOF_LIST, speller)
     store.save(words)
@@ -198,7 +203,13 @@ def prepare_proof(tokenizer: Any, settings: Settings, store: ArtefactStore) -> N
         # A pair that is still open when the tokens run out would leave nothing of the text.
         options=ListOptions(punctuation="full"),
     )
-    return NodeList(ListedWords(store, words.digest), NO_CHANGES, vocabulary, settings.mask_engine)
+    return NodeList(ListedWords(store, words.digest), NO_CHANGES, vocabulary)
+
+
+async def fetch_proof(vocabularies: VocabularyClient, lists: NodeLists) -> NodeList:
+    """Have the list of ``prepare_proof`` compiled to a grammar by the vocabulary deployment, and fetch it."""
+    spec = VocabularySpec(words=PROOF_LIST.words, punctuation="full", end="word")
+    return await lists.get(await vocabularies.resolve(spec))
 
 
 def _explain(fault: str) -> str:

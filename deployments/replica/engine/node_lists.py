@@ -10,24 +10,24 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from threading import Lock
-from typing import Any, Final, Literal
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from deployments.contract import USUAL_OPTIONS, ResolvedVocabulary
 from deployments.errors import ApiError, EngineError
 from deployments.single_flight import SingleFlight
+from vocab.artefacts.artefact import read_tensors
 from vocab.artefacts.store import ArtefactStore
-from vocab.errors import ArtefactError, OptionsError, StructureError
+from vocab.errors import ArtefactError, StructureError
 from vocab.matching.controls import Controls
 from vocab.matching.engine_cache import EngineCache
-from vocab.matching.reference import MARK, GrammarReference
+from vocab.matching.reference import GrammarReference, write_compiled_grammar
 from vocab.matching.structure.answers import AnswerReader
 from vocab.matching.structure.schema import PreparedSchema, StringKind
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checker import TextChecker
 from vocab.text.forms import case_of
-from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
 from vocab.text.table import FormTable, table_digest
 from vocab.text.words import ListSegments
@@ -45,8 +45,6 @@ WORD_BYTES: Final = 100
 
 DICTIONARY_BYTES: Final = 64 * 1024 * 1024
 """Of the reference dictionary of a language without spaces, which all of its readers share."""
-
-MaskEngine = Literal["automaton", "xgrammar"]
 
 
 class ListedWords:
@@ -84,9 +82,7 @@ class NodeList:
         block: The part of the ``vocab`` block that its answers share.
     """
 
-    def __init__(
-        self, listed: ListedWords, changes: ListChanges, vocabulary: ResolvedVocabulary, mask_engine: MaskEngine
-    ) -> None:
+    def __init__(self, listed: ListedWords, changes: ListChanges, vocabulary: ResolvedVocabulary) -> None:
         self.listed, self.changes = listed, changes
         self.lang, self.n_words = vocabulary.lang, vocabulary.n_words
         self.language = listed.word_list.language
@@ -109,12 +105,6 @@ class NodeList:
                 if value != getattr(USUAL_OPTIONS, name)
             },
         }
-        self._ebnf: str | None = None
-        if mask_engine == "xgrammar":
-            try:
-                self._ebnf = f"{MARK}\n{write_ebnf(listed.word_list, self.options, self.n_words, changes)}"
-            except OptionsError as error:
-                raise EngineError(400, f"This service uses grammars. {error}", param="vocab.segmentation") from None
 
     def checker(self) -> TextChecker:
         """Return a checker of texts against the first N words of the list.
@@ -138,7 +128,7 @@ class NodeList:
     @property
     def num_bytes(self) -> int:
         """Estimate the bytes of this list, without the words that are shared."""
-        return 4096 + len(self._ebnf or "")
+        return 4096
 
     def grammar(
         self,
@@ -149,9 +139,9 @@ class NodeList:
         place: int | None = None,
         controls: Controls | None = None,
     ) -> str:
-        """Return the request's grammar for the engine; arguments as in ``GrammarReference``."""
-        if self._ebnf is not None:
-            return self._ebnf
+        """Return the request's grammar for the engine; arguments as in ``GrammarReference``, for its automaton only."""
+        if self._vocabulary.grammar_digest is not None:
+            return write_compiled_grammar(self._vocabulary.grammar_digest)
         reference = replace(
             self.reference(max_tokens),
             no_repeat=no_repeat,
@@ -221,12 +211,10 @@ class NodeLists:
         self,
         store: ArtefactStore,
         fetch: Callable[[str], Awaitable[bytes]],
-        mask_engine: MaskEngine,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._store = store
         self._fetch = fetch
-        self._mask_engine = mask_engine
         self._max_bytes = max_bytes
         self._lists = SingleFlight(MAX_LISTS, self._drop)
         self._fetches = SingleFlight(MAX_LISTS)
@@ -309,4 +297,7 @@ class NodeLists:
         changes = NO_CHANGES
         if vocabulary.changes_digest is not None:
             changes = self._store.load_overlay(vocabulary.changes_digest).changes
-        return NodeList(listed, changes, vocabulary, self._mask_engine)
+        if vocabulary.grammar_digest is not None:
+            # The engine reads it by itself, and cannot have it fetched again.
+            read_tensors(self._store.read_bytes(vocabulary.grammar_digest))
+        return NodeList(listed, changes, vocabulary)

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.trie_builder import build_words
 from vocab.errors import ArtefactError
-from vocab.matching.reference import GrammarReference
+from vocab.matching.reference import GrammarReference, parse_compiled_grammar, write_compiled_grammar
 from vocab.options import DEFAULT_OPTIONS, ListOptions
-from vocab.text.changes import ListChanges, PromptWord
-from vocab.text.grammar import write_ebnf
+from vocab.text.changes import PromptWord
 
 WORDS = ("the", "cat", "sat")
 CHANGED = VocabularySpec(lang="es", n_words=3, extra_words=("Ana",), exclude_words=("cat",))
@@ -145,24 +143,24 @@ async def test_a_caller_who_leaves_takes_nothing_from_the_others(world: ReplicaW
     assert world.lists.fetched == [listed.digest]
 
 
-async def test_a_grammar_is_of_the_list_itself(xgrammar: ReplicaWorld) -> None:
+async def test_a_grammar_is_fetched_and_named_to_the_engine(xgrammar: ReplicaWorld) -> None:
     xgrammar.add_list(WORDS, "es")
-    for options in (ListOptions(), ListOptions(numbers=True, punctuation="basic", end="sentence")):
-        changed = xgrammar.resolve(CHANGED.model_copy(update={"n_words": 2}), options)
-        assert await answered(xgrammar, changed, "the Ana.") == [True]
-        expected = write_ebnf(
-            word_list(WORDS), replace(options, case="any"), 2, ListChanges(CHANGED.extra_words, CHANGED.exclude_words)
-        )
-        assert xgrammar.params.structured_outputs.grammar == f"# wordbound\n{expected}"
+    changed = xgrammar.resolve(CHANGED.model_copy(update={"n_words": 2}))
+    assert await answered(xgrammar, changed, "the Ana.") == [True]
+    assert changed.grammar_digest is not None
+    assert xgrammar.params.structured_outputs.grammar == write_compiled_grammar(changed.grammar_digest)
+    assert xgrammar.lists.fetched == [changed.grammar_digest]
+    # The engine could not say that it is damaged.
+    xgrammar.store.write_bytes(changed.grammar_digest, b"nonsense")
+    other = changed.model_copy(update={"fewest_tokens": 1})
+    assert await answered(xgrammar, other, "the Ana.") == [True]
+    assert xgrammar.lists.fetched.count(changed.grammar_digest) == 2
 
 
-async def test_a_grammar_cannot_say_the_longest_match(xgrammar: ReplicaWorld) -> None:
-    xgrammar.engine.said = [Said(("我们去",))]
-    error = refusal(await xgrammar.ask(xgrammar.add_list(("我们", "去"), "zh")))
-    assert (error.status, error.param, "'any'" in error.message) == (400, "vocab.segmentation", True)
-    found = block(await xgrammar.ask(xgrammar.resolve(VocabularySpec(lang="zh"), ListOptions(segmentation="any"))))
-    assert "root ::= " in xgrammar.params.structured_outputs.grammar
-    assert found["segmentation"] == "any"
+async def test_the_list_of_the_start_up_proof_is_no_replicas_to_compile(xgrammar: ReplicaWorld) -> None:
+    asked = [params.structured_outputs.grammar for params in xgrammar.start_requests]
+    assert asked
+    assert all(parse_compiled_grammar(grammar) in xgrammar.artefacts for grammar in asked)
 
 
 class Node:
@@ -176,7 +174,7 @@ class Node:
         async def fetch(digest: str) -> bytes:
             raise AssertionError(digest)
 
-        return NodeLists(self._store, fetch, "automaton", **bounds)
+        return NodeLists(self._store, fetch, **bounds)
 
     def add(self, *words: str, lang: str = "es", n_words: int = 2) -> ResolvedVocabulary:
         made = build_words(word_list(words, lang), self._speller)

@@ -51,7 +51,7 @@ class Road:
         self.vocabulary = vocabulary
         self.facts = facts
         store = ArtefactStore(folder / "engine", 2**30)
-        self.lists = NodeLists(store, vocabulary.fetch, "automaton")
+        self.lists = NodeLists(store, vocabulary.fetch)
         self.cache = EngineCache(folder / "engine", facts)
         self.requests = ChatRequestReader(SERVED)
 

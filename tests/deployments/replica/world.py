@@ -5,6 +5,7 @@ says what a test wants, true or not; and the process that tries schemas, which f
 """
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +43,7 @@ from deployments.replica.engine.health import PROOF_LIST
 from deployments.settings.service import Settings
 from tests.deployments.handles import Handle
 from tests.deployments.replica.toy_engine import LeakyEngine, Said
-from vocab.artefacts.artefact import overlay_to_bytes
+from vocab.artefacts.artefact import overlay_to_bytes, write_tensors
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.dictionary_trie import build_segmented
@@ -132,25 +133,27 @@ class ReplicaWorld:
         self.artefacts: dict[str, bytes] = {}
         """All that were made, by digest."""
         self._lists: dict[str | None, CompiledList] = {}
-        self.vocabulary = self.add_list(WORDS)
-        self.spec = VocabularySpec(lang="en", n_words=len(WORDS))
         args = {"max_model_len": 2048, "enforce_eager": True, "max_logprobs": 64}
         config = AsyncEngineArgs(model=str(model), served_model_name=[MODEL], **args).create_engine_config()
         config.scheduler_config.max_num_seqs = settings.get("max_sequences", config.scheduler_config.max_num_seqs)
         if "reasoning_parser" in settings.get("engine_kwargs", {}):
             config.reasoning_config = SimpleNamespace(enabled=True)
         self.engine = LeakyEngine(self.tokenizer, EngineCache(folder, self.speller.facts), config)
+        self.lists, self.compiler = Lists(self), Compiler()
         if settings.get("mask_engine") == "xgrammar":
             # It follows no grammars but ours.
             self.engine.said = [Said(PROOF_LIST.words[:1])]
-        self.lists, self.compiler = Lists(self), Compiler()
         given = {"secret_token": "k", "model_name": str(model), "model_id": MODEL, "artefact_dir": str(folder)}
         args |= settings.pop("engine_kwargs", {})
         self.settings = Settings.load({**given, "engine_kwargs": args, **settings}, {})
+        self.vocabulary = self.add_list(WORDS)
+        self.spec = VocabularySpec(lang="en", n_words=len(WORDS))
         with ThreadPoolExecutor(1) as thread:
             # A test may run in a loop of its own.
             self.replica: Replica = thread.submit(asyncio.run, self._start(adapters)).result()
         self.engine.leaks = True
+        self.start_requests = [params for _, params, *_ in self.engine.requests]
+        """What the engine was asked before the replica was ready."""
 
     def reset(self) -> None:
         """Have the engine write by its masks again, and forget what it was asked."""
@@ -177,6 +180,9 @@ class ReplicaWorld:
         return self.resolve(VocabularySpec(lang=lang), options)
 
     def resolve(self, spec: VocabularySpec, options: ListOptions | None = None) -> ResolvedVocabulary:
+        if spec.words is not None:
+            # That of the start-up proof.
+            return self.add_list(spec.words, "own", spec.options)
         made, changes = self._lists[spec.lang], None
         if spec.changes:
             overlay = build_overlay(made, spec.changes, self.speller)
@@ -186,11 +192,18 @@ class ReplicaWorld:
         return ResolvedVocabulary(
             digest=made.digest,
             changes_digest=changes,
+            grammar_digest=self._grammar(made, spec) if self.settings.mask_engine == "xgrammar" else None,
             options=options or ListOptions(possessive=spec.possessive),
             lang=spec.lang,
             n_words=spec.n_words or made.listed.num_ranks,
             fewest_tokens=2,
         )
+
+    def _grammar(self, made: CompiledList, spec: VocabularySpec) -> str:
+        """The artefact of a grammar, which this engine does not read."""
+        digest = hashlib.sha256(f"{made.digest} {spec}".encode()).hexdigest()
+        self.artefacts[digest] = write_tensors({}, {"digest": digest})
+        return digest
 
     async def _start(self, adapters: EngineAdapters | None) -> Replica:
         with pytest.MonkeyPatch.context() as patch:

@@ -4,13 +4,17 @@ import asyncio
 import threading
 from pathlib import Path
 
+import xgrammar
+
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings.service import Settings
-from deployments.vocabulary.compile_pool import CompilePool
+from deployments.vocabulary.compile_pool import CompileJob, CompilePool
 from deployments.vocabulary.deployment import Vocabulary
-from tests.vocab.toys import can_spell, toy_speller, toy_tokenizer
+from tests.vocab.toys import STOP, can_spell, toy_speller, toy_tokenizer
 from vocab.artefacts.store import ArtefactStore, SharedStore
-from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
+from vocab.automaton.tokenizer import Speller
+from vocab.compiler.grammars import GrammarCompiler
+from vocab.compiler.jobs import Compiled, Job, MeasureTexts, Reply
 from vocab.compiler.worker import ListCompiler
 from vocab.errors import (
     VocabularyError,
@@ -30,7 +34,7 @@ class CompilerHere(CompilePool):
     def __init__(self, compiler: ListCompiler, store: ArtefactStore) -> None:
         self._compiler = compiler
         self._store = store
-        self.jobs: list[CompileList | ChangeList] = []
+        self.jobs: list[CompileJob] = []
         self.num_measured = 0
         self.may_go_on = threading.Event()
         self.may_go_on.set()
@@ -41,7 +45,7 @@ class CompilerHere(CompilePool):
 
     async def close(self) -> None: ...
 
-    async def compile(self, job: CompileList | ChangeList, owner: str = "") -> Compiled:
+    async def compile(self, job: CompileJob, owner: str = "") -> Compiled:
         self.jobs.append(job)
         compiled = (await asyncio.to_thread(self._run, job)).compiled
         assert compiled is not None
@@ -72,6 +76,7 @@ class Lists:
         self.artefacts = folder / "artefacts"
         self.shared = f"file://{folder}/shared"
         self.compilers: list[CompilerHere] = []
+        self.speller: Speller = toy_speller(TOKENIZER)
 
     def write(self, name: str, *words: str) -> None:
         """Replaces a list, as an editor does that writes beside it first."""
@@ -85,7 +90,7 @@ class Lists:
         )
         shared = SharedStore(settings.artefact_store, MAX_BYTES) if settings.artefact_store else None
         store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes, shared)
-        compiler = CompilerHere(ListCompiler(toy_speller(TOKENIZER), store, self.lists), store)
+        compiler = CompilerHere(ListCompiler(self.speller, store, self.lists, _grammars), store)
         self.compilers.append(compiler)
         return await Vocabulary.create(settings, compiler=compiler)
 
@@ -107,6 +112,11 @@ class Lists:
             resolved.digest, resolved.options, resolved.n_words, changes=resolved.changes_digest
         )
         return can_spell(EngineCache(self.artefacts / artefacts, TOKENIZER).states(reference), TOKENIZER, text)
+
+
+def _grammars() -> GrammarCompiler:
+    tokens = list(TOKENIZER.token_bytes)
+    return GrammarCompiler(xgrammar.TokenizerInfo(tokens, vocab_type=xgrammar.VocabType.RAW, stop_token_ids=[STOP]))
 
 
 def spec(lang: str, n_words: int | None = 3, **fields: object) -> VocabularySpec:

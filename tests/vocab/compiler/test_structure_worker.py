@@ -16,8 +16,8 @@ from vocab.compiler.structure_worker import (
     MAX_CPU_S,
     LarkTokenizer,
     SpelledTokens,
+    fault_in_fork,
     fault_of,
-    in_fork,
     lark_fault_of,
 )
 
@@ -124,7 +124,7 @@ def _spin() -> str:
 @pytest.mark.fault(68)
 def test_what_takes_too_long_is_ended() -> None:
     start, before = time.monotonic(), os.times()
-    assert "processor time" in in_fork(_spin)
+    assert "processor time" in fault_in_fork(_spin)
     after = os.times()
     used = after.children_user + after.children_system - before.children_user - before.children_system
     assert used < 2 * MAX_CPU_S
@@ -156,5 +156,5 @@ def _crash(crash: Callable[[], object]) -> Callable[[], str]:
     ids=["grows", "raises", "aborts", "faults"],
 )
 def test_what_grows_or_crashes_ends_its_fork_alone(crash: Callable[[], str]) -> None:
-    assert in_fork(lambda: "é is why") == "é is why"
-    assert "too much memory" in in_fork(crash)
+    assert fault_in_fork(lambda: "é is why") == "é is why"
+    assert "too much memory" in fault_in_fork(crash)

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 from tests.choices import choices
 from tests.vocab.toys import tokens_of
 from vocab.matching.controls import Controls, NewWords, RequiredWord
-from vocab.matching.reference import GrammarReference, is_ours, parse_lark, write_client_grammar
+from vocab.matching.reference import (
+    GrammarReference,
+    is_ours,
+    parse_compiled_grammar,
+    parse_lark,
+    write_client_grammar,
+    write_compiled_grammar,
+)
 from vocab.matching.structure.schema import prepare
 from vocab.options import ListOptions
 
@@ -45,11 +52,17 @@ def test_a_reference_survives_the_journey(reference: GrammarReference) -> None:
 
 
 @pytest.mark.parametrize(
-    "reference", [REFERENCE, GrammarReference("a" * 64, ListOptions(), 1, None, "b" * 64, (-1, 7), 4, (1, 2), 3, 12)]
+    "reference",
+    [
+        REFERENCE.to_ebnf(),
+        GrammarReference("a" * 64, ListOptions(), 1, None, "b" * 64, (-1, 7), 4, (1, 2), 3, 12).to_ebnf(),
+        write_compiled_grammar("a" * 64),
+    ],
 )
-def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReference) -> None:
+def test_an_engine_that_does_not_know_it_can_only_stop(reference: str) -> None:
     info = xgrammar.TokenizerInfo(["<stop>", "a", "b", "root", '"'], stop_token_ids=[0])
-    grammar = xgrammar.GrammarCompiler(info).compile_grammar(reference.to_ebnf())
+    assert is_ours(reference)
+    grammar = xgrammar.GrammarCompiler(info).compile_grammar(reference)
     row = xgrammar.allocate_token_bitmask(1, 5)
     xgrammar.GrammarMatcher(grammar).fill_next_token_bitmask(row)
     assert tokens_of(row.numpy()[0]) == {0}
@@ -108,3 +121,10 @@ def test_a_grammar_in_lark_travels_in_ebnf(grammar: str) -> None:
     assert sent.count("\n") == 2
     assert GrammarReference.parse(sent) is None
     assert not is_ours(sent)
+
+
+def test_a_compiled_grammar_is_named_by_a_digest_alone_and_by_no_client() -> None:
+    sent = write_compiled_grammar("0" * 64)
+    assert (parse_compiled_grammar(sent), GrammarReference.parse(sent)) == ("0" * 64, None)
+    for other in (write_compiled_grammar("../lists/" + "0" * 55), sent + 'root ::= "a"\n', write_client_grammar(sent)):
+        assert parse_compiled_grammar(other) is None
