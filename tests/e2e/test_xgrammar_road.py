@@ -15,7 +15,7 @@ import pytest
 from tests.checker import assert_only_listed_words
 from tests.e2e import test_list_options, test_service
 from tests.e2e.compile_counter import counted_compiles
-from tests.e2e.service import LISTS, MODEL, Service, running
+from tests.e2e.service import LISTS, MODEL, Service, Vocabulary, running
 from tests.e2e.test_service import QUESTIONS
 from tests.harness import Demo
 from tests.slow_tokenizer import write_slow_tokenizer
@@ -55,10 +55,19 @@ def own_service(
         yield service
 
 
+class EndingAnywhere(Service):
+    """Asks for texts that end with any word: of one that is cut before its first sentence's end nothing is left."""
+
+    def start(self, question: str, vocabulary: Vocabulary = None, **fields: Any) -> Any:
+        if isinstance(vocabulary, tuple):
+            vocabulary = dict(zip(("lang", "n_words"), vocabulary, strict=True))
+        return super().start(question, vocabulary and {"end": "word", **vocabulary}, **fields)
+
+
 @pytest.fixture(scope="module")
 def service(own_service: Service) -> Service:
     """For the tests of the promise itself, which follow."""
-    return own_service
+    return EndingAnywhere(own_service.url, own_service.client, own_service.log_path)
 
 
 test_a_stop_string_leaves_no_part_of_a_word = test_service.test_a_stop_string_leaves_no_part_of_a_word

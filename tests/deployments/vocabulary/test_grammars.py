@@ -43,7 +43,7 @@ async def test_grammars_are_compiled_once_for_all_callers_and_found_again(world:
     assert len(digests | {several[0].grammar_digest}) == 4
     # More than there are have the grammar of all.
     more = await vocabulary.resolve(own("the", "cat", "dog", n_words=9))
-    assert more == several[0].model_copy(update={"n_words": 9})
+    assert more == several[0]
     assert more.grammar_digest is not None
     assert await vocabulary.fetch(more.grammar_digest)
     again = await world.vocabulary(**XGRAMMAR)
