@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("dev", deadline=None, max_examples=40)
 # The same examples in each run: more of them would find what they found the first time. `fresh` has new ones.
 _REPEATED = {"derandomize": True, "database": None, "print_blob": True}
-settings.register_profile("ci", settings.get_profile("dev"), max_examples=24, **_REPEATED)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=16, **_REPEATED)
 settings.register_profile("stress", settings.get_profile("dev"), max_examples=400)
 settings.register_profile("fresh", settings.get_profile("ci"), derandomize=False, max_examples=12)
 settings.load_profile("dev")
