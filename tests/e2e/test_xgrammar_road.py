@@ -15,7 +15,7 @@ import pytest
 from tests.checker import assert_only_listed_words
 from tests.e2e import test_list_options, test_service
 from tests.e2e.compile_counter import counted_compiles
-from tests.e2e.service import LISTS, MODEL, Service, running
+from tests.e2e.service import LISTS, MODEL, Service, Vocabulary, running
 from tests.e2e.test_service import QUESTIONS
 from tests.harness import Demo
 from tests.slow_tokenizer import write_slow_tokenizer
@@ -55,10 +55,19 @@ def own_service(
         yield service
 
 
+class EndingAnywhere(Service):
+    """Asks for texts that end with any word: of one that is cut before its first sentence's end nothing is left."""
+
+    def start(self, question: str, vocabulary: Vocabulary = None, **fields: Any) -> Any:
+        if isinstance(vocabulary, tuple):
+            vocabulary = dict(zip(("lang", "n_words"), vocabulary, strict=True))
+        return super().start(question, vocabulary and {"end": "word", **vocabulary}, **fields)
+
+
 @pytest.fixture(scope="module")
 def service(own_service: Service) -> Service:
     """For the tests of the promise itself, which follow."""
-    return own_service
+    return EndingAnywhere(own_service.url, own_service.client, own_service.log_path)
 
 
 test_a_stop_string_leaves_no_part_of_a_word = test_service.test_a_stop_string_leaves_no_part_of_a_word
@@ -66,11 +75,9 @@ test_a_list_file_with_odd_words_works = test_service.test_a_list_file_with_odd_w
 test_an_unlisted_prefix_of_a_listed_word_never_appears = (
     test_service.test_an_unlisted_prefix_of_a_listed_word_never_appears
 )
-test_several_choices_share_one_block = test_service.test_several_choices_share_one_block
 test_an_unlisted_token_cannot_be_forced_by_a_bias = test_service.test_an_unlisted_token_cannot_be_forced_by_a_bias
 test_special_tokens_in_a_prompt_are_text = test_service.test_special_tokens_in_a_prompt_are_text
 test_callers_of_a_new_list_share_one_compile = test_service.test_callers_of_a_new_list_share_one_compile
-test_a_list_of_ones_own_needs_no_name = test_list_options.test_a_list_of_ones_own_needs_no_name
 test_words_made_of_operators_are_written_as_they_are = (
     test_list_options.test_words_made_of_operators_are_written_as_they_are
 )
