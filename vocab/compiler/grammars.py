@@ -9,7 +9,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from vocab.artefacts.grammar import GRAMMAR_VERSION, grammar_to_bytes
+from vocab.artefacts.grammar import grammar_to_bytes, grammar_version
 from vocab.automaton.compiled_list import CompiledList
 from vocab.compiler.child_process import in_fork
 from vocab.compiler.jobs import MeasureTexts
@@ -50,7 +50,7 @@ class GrammarCompiler:
     def digest(self, texts: MeasureTexts) -> str:
         """Return the digest of the artefact of a grammar."""
         listed = texts.digest, texts.changes, texts.options.as_dict(), texts.n_words
-        facts = json.dumps([GRAMMAR_VERSION, self._tokenizer_digest, listed])
+        facts = json.dumps([grammar_version(), self._tokenizer_digest, listed])
         return hashlib.sha256(facts.encode()).hexdigest()
 
     def compile(self, words: CompiledList, changes: ListChanges, texts: MeasureTexts) -> bytes:
