@@ -3,9 +3,9 @@
 There are two: one for named lists and long ones of a client's own, and one for what takes milliseconds: short lists,
 changes, and the length of the shortest text. So a list of 20 words never waits for one of 300,000. More would take
 the cores of a machine that has two from its engine, and 150 MB each. A third, for grammars, is started with the first
-of them, where xgrammar makes the masks. In each, the owners of the jobs (the names of
-keys) take turns, with their oldest job each: nobody waits for more than one job of another. A process that fails a job
-is replaced for the next; one that has grown, or has been idle for a while, is ended to free its memory.
+of them, where xgrammar makes the masks. In each, the owners of the jobs (the names of keys) take turns, with their
+oldest job each: nobody waits for more than one job of another. A process that fails a job is replaced for the next; one
+that has grown, or has been idle for a while, is ended to free its memory.
 """
 
 import asyncio
